@@ -25,6 +25,8 @@ target_link_libraries(llmc_mlir INTERFACE MLIR LLVM)
 function(llmc_add_dialect name td dialect)
   set(LLVM_TARGET_DEFINITIONS ${td})
   get_filename_component(stem ${td} NAME_WE)
+  # tablegen takes its -I flags from this directory property.
+  include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${PROJECT_SOURCE_DIR})
   mlir_tablegen(${stem}.h.inc -gen-op-decls -dialect=${dialect})
   mlir_tablegen(${stem}.cpp.inc -gen-op-defs -dialect=${dialect})
   mlir_tablegen(${stem}Dialect.h.inc -gen-dialect-decls -dialect=${dialect})
