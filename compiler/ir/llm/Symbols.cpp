@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arithmetic on run-time sizes that stays polynomial where it can, and names
+// the result where it can't.
+#include "compiler/ir/llm/Symbols.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace llmc::llm {
+
+Symbols::Symbols(ModuleOp module) : module(module), ctx(module.getContext()) {
+  if (auto attr = module->getAttrOfType<ArrayAttr>(kSymbolsAttr))
+    llvm::append_range(symbols, attr.getAsRange<SymbolAttr>());
+  if (auto attr = module->getAttrOfType<ArrayAttr>(kChecksAttr))
+    llvm::append_range(conditions, attr.getAsRange<CheckAttr>());
+}
+
+void Symbols::store() {
+  auto arrayOf = [&](auto &list) {
+    return ArrayAttr::get(context(), SmallVector<Attribute>(list.begin(), list.end()));
+  };
+  if (!symbols.empty())
+    module->setAttr(kSymbolsAttr, arrayOf(symbols));
+  if (!conditions.empty())
+    module->setAttr(kChecksAttr, arrayOf(conditions));
+}
+
+AffineExpr Symbols::named(StringRef name, SymbolKind kind) {
+  for (auto [i, symbol] : llvm::enumerate(symbols))
+    if (symbol.getName() == name && symbol.getKind() == kind)
+      return getAffineSymbolExpr(i, context());
+  symbols.push_back(SymbolAttr::get(context(), name, kind, DimsAttr()));
+  return getAffineSymbolExpr(symbols.size() - 1, context());
+}
+
+AffineExpr Symbols::parse(StringRef text, bool onlyKnown) {
+  // Sum of products; anything else (division, brackets, odd characters) is one opaque name.
+  struct Term {
+    int64_t coefficient = 1;
+    SmallVector<StringRef, 2> names;
+  };
+  text = text.trim();
+  SmallVector<Term> terms;
+  bool regular = true, composite = false;
+  SmallVector<StringRef> summands;
+  text.split(summands, '+');
+  composite |= summands.size() > 1;
+  for (StringRef summand : summands) {
+    SmallVector<StringRef> factors;
+    summand.split(factors, '*');
+    composite |= factors.size() > 1;
+    Term &term = terms.emplace_back();
+    for (StringRef factor : factors) {
+      factor = factor.trim();
+      int64_t number = 0;
+      if (!factor.getAsInteger(10, number) && number >= 0 && number < (int64_t(1) << 31)) {
+        term.coefficient *= number;
+        continue;
+      }
+      bool identifier =
+          !factor.empty() && (llvm::isAlpha(factor[0]) || factor[0] == '_') &&
+          llvm::all_of(factor, [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+      regular &= identifier && term.names.size() < 4;
+      term.names.push_back(factor);
+    }
+  }
+  if (regular && composite && onlyKnown)
+    for (Term &term : terms)
+      for (StringRef name : term.names)
+        regular &=
+            llvm::any_of(symbols, [&](SymbolAttr symbol) { return symbol.getName() == name; });
+  if (!regular)
+    return named(text);
+  AffineExpr sum = constant(0);
+  for (Term &term : terms) {
+    AffineExpr product = constant(term.coefficient);
+    for (StringRef name : term.names)
+      product = product * named(name);
+    sum = sum + product;
+  }
+  return canonical(sum);
+}
+
+SymbolAttr Symbols::definition(AffineExpr expr, SymbolKind kind) const {
+  auto symbol = dyn_cast<AffineSymbolExpr>(expr);
+  if (!symbol || symbols[symbol.getPosition()].getKind() != kind)
+    return {};
+  return symbols[symbol.getPosition()];
+}
+
+AffineExpr Symbols::computed(SymbolKind kind, AffineExpr a, AffineExpr b) {
+  DimsAttr operands = DimsAttr::get(context(), {canonical(a), canonical(b)});
+  for (auto [i, symbol] : llvm::enumerate(symbols))
+    if (symbol.getKind() == kind && symbol.getOperands() == operands)
+      return getAffineSymbolExpr(i, context());
+  std::string name = (stringifySymbolKind(kind) + "(" + text(operands.getExprs()[0]) + ", " +
+                      text(operands.getExprs()[1]) + ")")
+                         .str();
+  symbols.push_back(SymbolAttr::get(context(), name, kind, operands));
+  return getAffineSymbolExpr(symbols.size() - 1, context());
+}
+
+AffineExpr Symbols::floorDiv(AffineExpr a, AffineExpr b) {
+  if (std::optional<AffineExpr> quotient = exactQuotient(a, b))
+    return *quotient;
+  auto ca = constantOf(a), cb = constantOf(b);
+  if (ca && cb)
+    return constant(llvm::divideFloorSigned(*ca, *cb));
+  return computed(SymbolKind::FloorDiv, a, b);
+}
+
+AffineExpr Symbols::mod(AffineExpr a, AffineExpr b) {
+  if (exactQuotient(a, b))
+    return constant(0);
+  auto ca = constantOf(a), cb = constantOf(b);
+  if (ca && cb)
+    return constant(*ca - llvm::divideFloorSigned(*ca, *cb) * *cb);
+  return computed(SymbolKind::Mod, a, b);
+}
+
+AffineExpr Symbols::min(AffineExpr a, AffineExpr b) {
+  if (provablyNonNegative(sub(b, a)))
+    return a;
+  if (provablyNonNegative(sub(a, b)))
+    return b;
+  return isa<AffineConstantExpr>(a) ? computed(SymbolKind::Min, b, a)
+                                    : computed(SymbolKind::Min, a, b);
+}
+
+AffineExpr Symbols::max(AffineExpr a, AffineExpr b) {
+  if (provablyNonNegative(sub(a, b)))
+    return a;
+  if (provablyNonNegative(sub(b, a)))
+    return b;
+  return isa<AffineConstantExpr>(a) ? computed(SymbolKind::Max, b, a)
+                                    : computed(SymbolKind::Max, a, b);
+}
+
+AffineExpr Symbols::broadcast(AffineExpr a, AffineExpr b, StringRef what) {
+  if (a == b || isConstant(b, 1))
+    return a;
+  if (isConstant(a, 1))
+    return b;
+  if (constantOf(a) && constantOf(b))
+    return {};
+  // A constant other than 1 decides: the other side is that, or 1.
+  if (constantOf(a) || constantOf(b)) {
+    AffineExpr fixed = constantOf(a) ? a : b, open = constantOf(a) ? b : a;
+    (void)open;
+    computed(SymbolKind::Broadcast, open, fixed);
+    return fixed;
+  }
+  for (auto [bounded, whole] : {std::pair(a, b), std::pair(b, a)})
+    if (SymbolAttr def = definition(bounded, SymbolKind::Min)) {
+      AffineExpr size = def.getOperands().getExprs()[0], limit = def.getOperands().getExprs()[1];
+      if (size == whole && constantOf(limit).value_or(0) > 1) {
+        requireAtMost(whole, limit, what);
+        return whole;
+      }
+    }
+  return computed(SymbolKind::Broadcast, a, b);
+}
+
+void Symbols::require(CheckKind kind, AffineExpr a, AffineExpr b, const Twine &message) {
+  auto check = CheckAttr::get(
+      context(), kind, DimsAttr::get(context(), {canonical(a), canonical(b)}), message.str());
+  for (CheckAttr known : conditions)
+    if (known.getKind() == kind && known.getSides() == check.getSides())
+      return;
+  conditions.push_back(check);
+}
+
+void Symbols::requireEqual(AffineExpr a, AffineExpr b, const Twine &message) {
+  if (canonical(a) != canonical(b))
+    require(CheckKind::Eq, a, b, message);
+}
+
+void Symbols::requireAtMost(AffineExpr a, AffineExpr b, const Twine &message) {
+  if (!provablyNonNegative(sub(b, a)))
+    require(CheckKind::Le, a, b, message);
+}
+
+std::string Symbols::text(AffineExpr expr) const {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return std::to_string(constant.getValue());
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
+    return symbols[symbol.getPosition()].getName().str();
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  StringRef sign = binary.getKind() == AffineExprKind::Mul ? " * " : " + ";
+  return text(binary.getLHS()) + sign.str() + text(binary.getRHS());
+}
+
+} // namespace llmc::llm

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// llmc-opt: runs any of the compiler's passes on a .mlir file.
+#include "compiler/ir/llm/LlmDialect.h"
+#include "compiler/ir/rt/RtDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Transforms/Passes.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<llmc::llm::LlmDialect, llmc::rt::RtDialect, mlir::func::FuncDialect>();
+  mlir::registerTransformsPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "llmc optimizer driver\n", registry));
+}
