@@ -85,6 +85,7 @@ enum {
    * staging for uploads and downloads, tables that the host updates between submits. */
   LLMC_MEMORY_HOST = 2,
 };
+#define LLMC_MEMORY_ALIGN 64u
 typedef struct llmc_memory {
   llmc_handle handle;
   llmc_address address;
@@ -140,7 +141,8 @@ typedef struct llmc_driver_v1 {
    */
   void (*close)(llmc_device *device);
 
-  /* `size` > 0 zeroed bytes whose address is a multiple of 64. Owned by the caller until `free`. */
+  /* `size` > 0 zeroed bytes whose address is a multiple of LLMC_MEMORY_ALIGN. Owned by the caller
+   * until `free`. */
   int32_t (*alloc)(llmc_device *device, uint64_t size, uint32_t kind, llmc_memory *memory,
                    llmc_driver_error *error);
 
