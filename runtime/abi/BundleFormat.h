@@ -43,7 +43,7 @@ extern "C" {
 /* Limits: a reader refuses what exceeds them, so a writer must not produce it. */
 #define LLMC_MAX_ARCHIVE_ENTRIES 4096u
 #define LLMC_MAX_ENTRY_NAME 255u /* bytes of an archive entry's name */
-#define LLMC_MAX_MANIFEST_BYTES (16u << 20)
+#define LLMC_MAX_MANIFEST_BYTES (4u << 20)
 #define LLMC_MAX_MANIFEST_DEPTH 32u
 #define LLMC_MAX_PROGRAM_BYTES (1u << 30)
 #define LLMC_MAX_STRING 65535u /* bytes of one string of a program */

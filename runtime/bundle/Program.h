@@ -74,6 +74,7 @@ public:
   }
 
 private:
+  friend class EntryChecker;
   friend class ProgramChecker;
   Program() = default;
 

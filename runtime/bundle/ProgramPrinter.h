@@ -15,7 +15,7 @@ namespace llmc {
 std::string printProgram(const Program &program);
 /// Symbols and where each entry gets their values.
 std::string printSymbols(const Program &program);
-/// Kernels with how often each entry dispatches them.
+/// Kernels, with how many instructions dispatch them.
 std::string printKernels(const Program &program);
 /// Expression `index` of an entry with its operands written out, e.g. `(past + sequence) * 4`.
 std::string printExpr(const Program &program, const llmc_entry_record &entry, uint32_t index);
