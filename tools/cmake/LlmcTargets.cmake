@@ -37,6 +37,9 @@ if(LLMC_SANITIZE)
   add_compile_options("-fsanitize=${LLMC_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options("-fsanitize=${LLMC_SANITIZE}")
 endif()
+if(LLMC_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # llmc_add_library(NAME SOURCES ... LINK ...): a static library of one layer.
 function(llmc_add_library name)
@@ -54,6 +57,8 @@ function(llmc_add_tool name)
 endfunction()
 
 # llmc_add_test(NAME SOURCES ... LINK ...): a GoogleTest binary, one ctest entry.
+# Its label is the folder of its first source below tests/unit or tests. Its single
+# tests are reported in test-results/NAME.xml, where tools/test counts them.
 function(llmc_add_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -61,4 +66,41 @@ function(llmc_add_test name)
   target_compile_definitions(${name} PRIVATE LLMC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/bin")
   add_test(NAME ${name} COMMAND ${name})
+  list(GET ARG_SOURCES 0 first)
+  get_filename_component(folder "${first}" ABSOLUTE)
+  get_filename_component(folder "${folder}" DIRECTORY)
+  file(RELATIVE_PATH label "${PROJECT_SOURCE_DIR}/tests" "${folder}")
+  string(REGEX REPLACE "^unit/" "" label "${label}")
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${label}"
+    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${name}.xml"
+    TIMEOUT 900)
+endfunction()
+
+# llmc_add_script_test(NAME COMMAND ...): any other ctest entry. It writes
+# its single tests as JUnit XML to test-results/NAME.xml; @REPORT@ in the command
+# stands for that path.
+function(llmc_add_script_test name)
+  cmake_parse_arguments(ARG "" "" "COMMAND" ${ARGN})
+  string(REPLACE "@REPORT@" "${CMAKE_BINARY_DIR}/test-results/${name}.xml" command "${ARG_COMMAND}")
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/test-results")
+  add_test(NAME ${name} COMMAND ${command})
+  set_tests_properties(${name} PROPERTIES LABELS script TIMEOUT 1800)
+endfunction()
+
+# llmc_add_fuzzer(NAME SOURCES ... LINK ...): a libFuzzer program in build/fuzz,
+# built with LLMC_BUILD_FUZZERS only. Seeds lie beside its source in seeds/NAME.
+function(llmc_add_fuzzer name)
+  if(NOT LLMC_BUILD_FUZZERS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE llmc_settings ${ARG_LINK})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${name})
 endfunction()

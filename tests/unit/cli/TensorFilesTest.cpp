@@ -23,7 +23,8 @@ using namespace llmc::cli;
 
 Bytes toBytes(std::string_view text) {
   Bytes bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
+  if (!text.empty()) // memcpy takes no null
+    std::memcpy(bytes.data(), text.data(), text.size());
   return bytes;
 }
 

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The stages of tools/test, quickest first, each with a budget. Every stage
+# counts what it ran; one that ran nothing has failed.
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+from report import Counts, read_ctest, read_report
+
+ROOT = Path(__file__).resolve().parents[2]
+LOGS = ROOT / ".cache" / "logs"
+FUZZ_SECONDS = int(os.environ.get("LLMC_FUZZ_SECONDS", "60"))
+JOBS = str(os.cpu_count() or 2)
+
+# Labels (folders below tests/unit or tests) whose tests run under each sanitizer.
+ASAN_LABELS = {"core", "abi", "bundle", "device", "drivers", "exec", "llm", "capi", "cli", "onnx", "conformance"}
+TSAN_LABELS = {"device", "drivers", "exec", "capi", "conformance"}
+
+# LLVM's own libraries are not instrumented: what their inlined code poisons,
+# their compiled code hands out again.
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "allow_user_poisoning=0:allocator_may_return_null=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1",
+}
+
+RUNTIME_SIZE_LIMIT = 3 << 20
+NEVER_IN_RUNTIME = re.compile(r"LLVM|MLIR|clang|protobuf|onnx|tbb", re.IGNORECASE)
+# Part of every C++ program's system, so not counted into the runtime's size.
+SYSTEM_LIBRARIES = re.compile(r"^(linux-vdso|ld-linux|libc|libm|libgcc_s|libstdc\+\+|libcrypto)\b")
+
+
+def run(command, log: str, **options) -> bool:
+    """Runs a command with its output in a log file; shows the end of it when the command fails."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    path = LOGS / f"{log}.log"
+    with path.open("a") as file:
+        file.write(f"$ {' '.join(map(str, command))}\n")
+        file.flush()
+        code = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, **options).returncode
+    if code != 0:
+        lines = path.read_text(errors="replace").splitlines()
+        print("\n".join(lines[-60:]))
+        print(f"exit code {code} from: {' '.join(map(str, command))}\nthe whole log: {path}")
+    return code == 0
+
+
+def output(command) -> str:
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def configure(preset: str, log: str, *options: str) -> bool:
+    return run(["cmake", "--preset", preset, "-DLLMC_WERROR=ON", *options], log)
+
+
+def ctest(build: str, log: str, *options: str) -> Counts:
+    folder = ROOT / build
+    shutil.rmtree(folder / "test-results", ignore_errors=True)
+    (folder / "test-results").mkdir()
+    (folder / "ctest.xml").unlink(missing_ok=True)
+    run(["ctest", "--test-dir", folder, "-j", JOBS, "--output-on-failure", "--output-junit", folder / "ctest.xml", *options],
+        log, env={**os.environ, **SANITIZER_OPTIONS})
+    return read_ctest(folder)
+
+
+def entries_with(build: str, labels: set[str]) -> list[str]:
+    """The ctest entries of a configured build with one of the labels; each is named like its target."""
+    found = []
+    for test in json.loads(output(["ctest", "--test-dir", ROOT / build, "--show-only=json-v1"]))["tests"]:
+        properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+        if labels & set(properties.get("LABELS", [])):
+            found.append(test["name"])
+    return found
+
+
+def sanitized(preset: str, labels: set[str], *options: str) -> Counts:
+    """Builds the tests with these labels under a preset's sanitizers and runs them."""
+    counts, build = Counts(), f"build-{preset}"
+    if not counts.check(f"configure {preset}", configure(preset, preset, *options)):
+        return counts
+    entries = entries_with(build, labels)
+    if not counts.check(f"build {preset}", bool(entries) and run(["cmake", "--build", build, "--target", *entries], preset)):
+        return counts
+    return counts.add(ctest(build, preset, "-R", f"^({'|'.join(map(re.escape, entries))})$"))
+
+
+def check_format() -> Counts:
+    counts = Counts()
+    counts.check("format", subprocess.run(["tools/format", "--check"], cwd=ROOT).returncode == 0)
+    return counts
+
+
+def check_lints() -> Counts:
+    counts = Counts()
+    for lint in ("layers", "docs"):
+        counts.check(f"lint {lint}", subprocess.run([sys.executable, f"tests/lint/{lint}.py"], cwd=ROOT).returncode == 0)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "pytest.xml"
+        run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "tests/lint", "tests/harness"],
+            "lints")
+        counts.add(read_report(report))
+    return counts
+
+
+def build_release() -> Counts:
+    counts = Counts()
+    ok = configure("release", "build") and run(["cmake", "--build", "build"], "build")
+    counts.check("build release without warnings", ok)
+    return counts
+
+
+def run_tests() -> Counts:
+    return ctest("build", "tests")
+
+
+def run_asan() -> Counts:
+    return sanitized("asan", ASAN_LABELS)
+
+
+def run_tsan() -> Counts:
+    return sanitized("tsan", TSAN_LABELS)
+
+
+def run_fuzzers() -> Counts:
+    """Each fuzzer for FUZZ_SECONDS, from its seeds, as many at once as there are processors."""
+    counts = Counts()
+    if not counts.check("build fuzzers", run(["cmake", "--build", "build-asan", "--target", "fuzzers"], "fuzz")):
+        return counts
+    running: list[tuple[str, subprocess.Popen, Path]] = []
+
+    def finish(name: str, process: subprocess.Popen, log: Path) -> None:
+        ok = process.wait() == 0
+        text = log.read_text(errors="replace")
+        if not counts.check(f"fuzz {name}", ok):
+            print(text[-8000:])
+        done = re.findall(r"Done (\d+) runs", text)
+        print(f"  {name}: {done[-1] if done else 'unknown'} runs in {FUZZ_SECONDS} s")
+
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for program in sorted((ROOT / "build-asan" / "fuzz").iterdir()):
+            if len(running) >= int(JOBS):
+                finish(*running.pop(0))
+            name, corpus = program.name, Path(folder) / program.name
+            corpus.mkdir()
+            seeds = ROOT / "tests" / "fuzz" / "seeds" / name
+            log = LOGS / f"fuzz-{name}.log"
+            command = [program, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10", "-rss_limit_mb=2048",
+                       f"-artifact_prefix={LOGS}/{name}-", corpus, *([seeds] if seeds.is_dir() else [])]
+            with log.open("w") as file:
+                process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT,
+                                           env={**os.environ, **SANITIZER_OPTIONS})
+            running.append((name, process, log))
+        for entry in running:
+            finish(*entry)
+    return counts
+
+
+def needed_libraries(program: Path) -> list[str]:
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", output(["readelf", "-d", program]))
+
+
+def stripped_size(file: Path) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "stripped"
+        subprocess.run(["strip", "-o", copy, file], check=True)
+        return copy.stat().st_size
+
+
+def run_runtime_only() -> Counts:
+    """Builds the runtime with everything of the compiler hidden from CMake, and measures it."""
+    counts = Counts()
+    shutil.rmtree(ROOT / "build-runtime", ignore_errors=True)
+    hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("LLVM", "MLIR", "Protobuf", "ONNX", "TBB")]
+    ok = configure("runtime", "runtime", "-DLLMC_BUILD_TESTS=OFF", *hidden) and run(["cmake", "--build", "build-runtime"], "runtime")
+    if not counts.check("build the runtime alone", ok):
+        return counts
+    program, library = ROOT / "build-runtime/bin/llmc-run", (ROOT / "build-runtime/lib/libllmc.so").resolve()
+    loaded = {}
+    for file in (program, library):
+        for line in output(["ldd", file]).splitlines():
+            name, _, path = line.strip().partition(" => ")
+            loaded[name.split(" ")[0]] = path.split(" ")[0]
+    foreign = sorted(name for name in loaded if NEVER_IN_RUNTIME.search(name))
+    counts.check(f"the runtime needs nothing of the compiler {foreign or ''}".strip(), not foreign)
+    parts = {program, library} | {Path(path).resolve() for name, path in loaded.items()
+                                  if path.startswith("/") and not SYSTEM_LIBRARIES.match(name)}
+    sizes = {part.name: stripped_size(part) for part in sorted(parts)}
+    total = sum(sizes.values())
+    print("  stripped: " + ", ".join(f"{name} {size:,}" for name, size in sizes.items()) + f"; {total:,} bytes together")
+    counts.check(f"the runtime is at most {RUNTIME_SIZE_LIMIT:,} bytes", total <= RUNTIME_SIZE_LIMIT)
+    return counts
+
+
+class Stage(NamedTuple):
+    name: str
+    minutes: float
+    run: Callable[[], Counts]
+    subject: str  # a path that is there as soon as the stage has something to do
+    quick: bool = False
+
+
+STAGES = [
+    #     name                    min  function          subject                     quick
+    Stage("format",                 1, check_format,     "tools/format",             True),
+    Stage("lints",                  1, check_lints,      "tests/lint/layers.py",     True),
+    Stage("build",                 20, build_release,    "CMakeLists.txt",           True),
+    Stage("tests",                 15, run_tests,        "tests/CMakeLists.txt",     True),
+    Stage("address sanitizer",     15, run_asan,         "tests/CMakeLists.txt"),
+    Stage("fuzzers",                5, run_fuzzers,      "tests/fuzz/CMakeLists.txt"),
+    Stage("thread sanitizer",       5, run_tsan,         "tests/unit/exec"),
+    Stage("runtime alone",          5, run_runtime_only, "tools/llmc-run/main.cpp"),
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tools/test", description="Installs what is missing, builds, and runs every test.")
+    parser.add_argument("--quick", action="store_true", help="only the format check, the lints, the build and its tests")
+    parser.add_argument("--only", metavar="STAGE", action="append", help="only the stage of this name; may be repeated")
+    arguments = parser.parse_args()
+    known = [stage.name for stage in STAGES]
+    for name in arguments.only or []:
+        if name not in known:
+            parser.error(f"there is no stage '{name}'; there are: {', '.join(known)}")
+
+    shutil.rmtree(LOGS, ignore_errors=True)
+    total, table = Counts(), []
+    for stage in STAGES:
+        if arguments.only and stage.name not in arguments.only or arguments.quick and not stage.quick:
+            continue
+        if not (ROOT / stage.subject).exists():
+            continue
+        print(f"== {stage.name} (budget {stage.minutes:g} min)", flush=True)
+        start = time.monotonic()
+        try:
+            counts = stage.run()
+        except Exception as error:  # a stage that breaks must not hide the results of the others
+            print(f"{type(error).__name__}: {error}")
+            counts = Counts(failed=[f"{stage.name}: broke off with {type(error).__name__}: {error}"])
+        if counts.ran() == 0:
+            counts.failed.append(f"{stage.name}: ran nothing")
+        minutes = (time.monotonic() - start) / 60
+        if explained := counts.explain():
+            print(explained)
+        late = "  OVER BUDGET" if minutes > stage.minutes else ""
+        print(f"-- {stage.name}: {counts}; {minutes:.1f} of {stage.minutes:g} min{late}", flush=True)
+        table.append((stage.name, minutes, stage.minutes, counts))
+        total.add(counts)
+        if stage.run is build_release and counts.failed:
+            print("The build failed, so the stages that need it are left out.")
+            break
+
+    print("\nstage                 minutes  budget")
+    for name, minutes, budget, _ in table:
+        print(f"{name:<20} {minutes:>8.1f} {budget:>7g}")
+    if explained := total.explain():
+        print(explained)
+    print(total)
+    return 1 if total.failed or total.ran() == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
