@@ -30,12 +30,11 @@ struct KvBufferSpec {
 class KvPool {
 public:
   /// `maxBytes` bounds what the pool ever allocates, over all devices.
-  static Result<std::shared_ptr<KvPool>> create(std::vector<std::shared_ptr<Device>> devices,
-                                                std::vector<KvBufferSpec> buffers,
-                                                uint64_t maxBytes = UINT64_MAX);
+  KvPool(std::vector<std::shared_ptr<Device>> devices, std::vector<KvBufferSpec> buffers,
+         uint64_t maxBytes = UINT64_MAX);
 
   const std::vector<KvBufferSpec> &buffers() const { return specs; }
-  const std::vector<std::shared_ptr<Device>> &devices() const { return deviceList; }
+  const std::vector<std::shared_ptr<Device>> &devices() const { return pool; }
   /// Bytes of one group: 64 tokens of all buffers.
   uint64_t groupBytes() const { return bytesPerGroup; }
   /// Bytes allocated so far, free groups included.
@@ -44,18 +43,17 @@ public:
 private:
   friend class KvState;
   struct Group {
-    std::vector<DeviceMemory> memories;  // per device; none where it holds no buffer
+    std::vector<DeviceMemory> memories;  // per device that holds buffers
     std::vector<llmc_address> addresses; // per buffer
   };
-  KvPool() = default;
   Result<std::unique_ptr<Group>> take();
   void give(std::unique_ptr<Group> group);
   Result<std::unique_ptr<Group>> allocate() const;
 
-  std::vector<std::shared_ptr<Device>> deviceList;
+  std::vector<std::shared_ptr<Device>> pool;
   std::vector<KvBufferSpec> specs;
   uint64_t bytesPerGroup = 0;
-  uint64_t maxBytes = 0;
+  uint64_t maxBytes;
   mutable std::mutex lock; // guards the two below
   uint64_t allocated = 0;
   std::vector<std::unique_ptr<Group>> freeGroups;
