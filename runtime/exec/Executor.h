@@ -8,10 +8,14 @@
 #ifndef LLMC_RUNTIME_EXEC_EXECUTOR_H
 #define LLMC_RUNTIME_EXEC_EXECUTOR_H
 
+#include "runtime/bundle/BundleReader.h"
 #include "runtime/core/Status.h"
 #include "runtime/core/Tensor.h"
 #include "runtime/device/Device.h"
+#include "runtime/exec/DeviceCopier.h"
+#include "runtime/exec/EntryPlan.h"
 #include "runtime/exec/KvState.h"
+#include "runtime/exec/WeightPlacement.h"
 
 #include <cstdint>
 #include <memory>
@@ -21,18 +25,36 @@
 
 namespace llmc {
 
-class BundleReader;
-
 struct ExecutorOptions {
   /// Bytes that one context's arenas may take, over all devices.
   uint64_t arenaLimit = UINT64_MAX;
 };
 
-/// Opens a program's device instances: for each of its device records the driver it names, with
-/// `options`, in the records' order.
+/// What an executor runs. A BundleReader has all of it; tests put it together by hand.
+struct ExecutorSource {
+  struct Image {
+    std::string name; // "x86_64-avx2.so"
+    std::span<const std::byte> bytes;
+  };
+
+  static ExecutorSource fromBundle(std::shared_ptr<const BundleReader> bundle);
+
+  std::shared_ptr<const Program> program;
+  std::span<const std::byte> weights; // starts at a multiple of 64
+  std::vector<Image> images;
+  std::shared_ptr<const void> owner; // of weights and images; may be null
+};
+
+/// A setting for the devices of one driver.
+struct DriverSetting {
+  std::string driver;
+  DeviceOption option;
+};
+
+/// Opens a program's device instances, in the order of its device records.
 Result<std::vector<std::shared_ptr<Device>>> openDevices(const DriverRegistry &registry,
-                                                         const BundleReader &bundle,
-                                                         std::span<const DeviceOption> options);
+                                                         const Program &program,
+                                                         std::span<const DriverSetting> settings);
 
 /// A request to stop, given by any thread. A call that sees it ends with Cancelled.
 class CancelFlag {
@@ -72,28 +94,41 @@ class Executor : public std::enable_shared_from_this<Executor> {
 public:
   /// `devices` parallel to the program's device records. Loads code, resolves every kernel, brings
   /// weights to devices that don't use host memory.
-  static Result<std::shared_ptr<Executor>> create(std::shared_ptr<const BundleReader> bundle,
+  static Result<std::shared_ptr<Executor>> create(ExecutorSource source,
                                                   std::vector<std::shared_ptr<Device>> devices,
                                                   const ExecutorOptions &options = {});
   ~Executor();
   Executor(const Executor &) = delete;
   Executor &operator=(const Executor &) = delete;
 
-  const BundleReader &bundle() const;
-  std::span<const std::shared_ptr<Device>> devices() const;
+  const Program &program() const { return *source.program; }
+  std::span<const std::shared_ptr<Device>> devices() const { return deviceList; }
+  const ExecutorOptions &options() const { return settings; }
+  /// The image each device runs, e.g. "x86_64-avx2.so"; empty where no kernel runs.
+  std::span<const std::string> codeNames() const { return chosenImages; }
+  /// The KV buffers that all session entries share; empty when there is no session entry.
+  const std::vector<KvBufferSpec> &kvBuffers() const { return kvSpecs; }
 
   /// A context for one thread at a time; keeps the executor alive.
   std::unique_ptr<ExecContext> createContext();
-  /// The KV buffers that all session entries share; empty when there is no session entry.
-  std::vector<KvBufferSpec> kvBuffers() const;
 
 private:
   friend class ExecContext;
-  struct Impl;
-  explicit Executor(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl;
+  Executor() = default;
+  Status loadCode(uint32_t device);
+  Status planEntries();
+
+  ExecutorSource source;
+  ExecutorOptions settings;
+  std::vector<std::shared_ptr<Device>> deviceList;
+  std::vector<DeviceCode> codes; // per device
+  std::vector<std::string> chosenImages;
+  std::vector<WeightPlacement> weights;          // per device
+  std::vector<std::unique_ptr<EntryPlan>> plans; // per entry
+  std::vector<KvBufferSpec> kvSpecs;
 };
 
+/// What one caller at a time needs to run entries.
 class ExecContext {
 public:
   ~ExecContext();
@@ -107,20 +142,54 @@ public:
 
   /// Runs `entry`. Inputs and outputs in the entry's order, all in host memory; outputs have the
   /// dtypes and shapes of outputShapes() and are complete on return. An output may share memory
-  /// with an input. After a failure the outputs' contents are undefined.
+  /// with inputs, but not with another output. After a failure outputs' contents are undefined, and
+  /// the cache's length is what it was.
   Status run(size_t entry, std::span<const ConstTensor> inputs, std::span<const Tensor> outputs,
              const CallOptions &options = {});
 
   /// Bytes of arena memory held.
   uint64_t arenaBytes() const;
+  /// How often a packing was made; for tests and tuning.
+  uint64_t packingCount() const { return packings; }
   std::vector<ProfileRow> profile() const;
   void clearProfile();
 
 private:
   friend class Executor;
-  struct Impl;
-  explicit ExecContext(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl;
+  struct Packing;
+  struct EntryState;
+  explicit ExecContext(std::shared_ptr<Executor> executor);
+
+  Result<EntryState *> stateOf(size_t entry);
+  Status evaluate(EntryState &state, std::span<const ConstTensor> inputs,
+                  const CallOptions &options);
+  Status bindSymbols(EntryState &state, std::span<const ConstTensor> inputs,
+                     const CallOptions &options);
+  Status checkInputDims(EntryState &state, std::span<const ConstTensor> inputs) const;
+  Status checkOutputs(const EntryState &state, std::span<const Tensor> outputs) const;
+  Status checkSizes(EntryState &state) const;
+  static uint64_t slotSize(const EntryPlan &plan, const ArenaSlot &slot,
+                           std::span<const int64_t> values);
+  Result<const Packing *> pack(EntryState &state);
+  /// Null when there is no packing for the key that serves this call's sizes.
+  Result<const Packing *> findPacking(EntryState &state, bool rounded);
+  Status growArenas(const Packing &packing);
+  Status stageInputs(const EntryState &state, std::span<const ConstTensor> inputs,
+                     std::span<const Tensor> outputs);
+  void bindPlaces(EntryState &state, const Packing &packing, std::span<const Tensor> outputs,
+                  const CallOptions &options);
+  Status execute(EntryState &state, const CallOptions &options);
+  Status submit(EntryState &state, uint32_t segment, const CallOptions &options);
+  Status drain(EntryState &state, uint32_t device, bool profile);
+  Status drainAll(EntryState &state, bool profile);
+
+  std::shared_ptr<Executor> executor;
+  std::vector<std::unique_ptr<EntryState>> states; // per entry, made at its first call
+  std::vector<DeviceMemory> arenas;                // per device
+  std::vector<DeviceCopier> copiers;               // per device
+  std::vector<std::vector<std::byte>> stagedInputs;
+  std::vector<const void *> inputData; // of the running call
+  uint64_t packings = 0;
 };
 
 } // namespace llmc

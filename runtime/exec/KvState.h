@@ -30,11 +30,12 @@ struct KvBufferSpec {
 class KvPool {
 public:
   /// `maxBytes` bounds what the pool ever allocates, over all devices.
-  KvPool(std::vector<std::shared_ptr<Device>> devices, std::vector<KvBufferSpec> buffers,
-         uint64_t maxBytes = UINT64_MAX);
+  static Result<std::shared_ptr<KvPool>> create(std::vector<std::shared_ptr<Device>> devices,
+                                                std::vector<KvBufferSpec> buffers,
+                                                uint64_t maxBytes = UINT64_MAX);
 
   const std::vector<KvBufferSpec> &buffers() const { return specs; }
-  const std::vector<std::shared_ptr<Device>> &devices() const { return pool; }
+  const std::vector<std::shared_ptr<Device>> &devices() const { return deviceList; }
   /// Bytes of one group: 64 tokens of all buffers.
   uint64_t groupBytes() const { return bytesPerGroup; }
   /// Bytes allocated so far, free groups included.
@@ -43,17 +44,18 @@ public:
 private:
   friend class KvState;
   struct Group {
-    std::vector<DeviceMemory> memories;  // per device that holds buffers
+    std::vector<DeviceMemory> memories;  // per device; none where it holds no buffer
     std::vector<llmc_address> addresses; // per buffer
   };
+  KvPool() = default;
   Result<std::unique_ptr<Group>> take();
   void give(std::unique_ptr<Group> group);
   Result<std::unique_ptr<Group>> allocate() const;
 
-  std::vector<std::shared_ptr<Device>> pool;
+  std::vector<std::shared_ptr<Device>> deviceList;
   std::vector<KvBufferSpec> specs;
   uint64_t bytesPerGroup = 0;
-  uint64_t maxBytes;
+  uint64_t maxBytes = 0;
   mutable std::mutex lock; // guards the two below
   uint64_t allocated = 0;
   std::vector<std::unique_ptr<Group>> freeGroups;
