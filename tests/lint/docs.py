@@ -20,6 +20,11 @@ PASS_PARTS = ("**Needs**", "**Leaves**", "**Example**")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 ERROR_CODE = re.compile(r"\bLLMC[0-9]{4}\b")
+# Codes also stand as numbers: `diagnostics.error(location, 1020, ...)`, `code = 1020`.
+REPORT = re.compile(r"\b\w*(?:[eE]rror|[wW]arning)\([^;]*;|\b\w*[cC]ode = [^;]*;")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+NUMERIC_CODE = re.compile(r"(?<![\w.])1[0-9]{3}(?![\w.])")
+REPORTING = ("compiler/", "passes/", "codegen/", "tools/llmc/")
 ERRORS_PAGE = "docs/errors.md"
 SOURCES = (".c", ".h", ".cpp", ".def", ".td")
 LICENSED = SOURCES + (".cmake", ".py", ".sh")
@@ -86,12 +91,23 @@ def check_links(file: str, text: str, read) -> Iterator[Problem]:
             yield Problem(file, line_of(text, match.start()), f"link to {target}, but there is no such heading")
 
 
+def codes_in(file: str, text: str) -> Iterator[tuple[str, int]]:
+    """The error codes that a source can report, each with its line."""
+    for match in ERROR_CODE.finditer(text):
+        yield match[0], line_of(text, match.start())
+    if file.startswith(REPORTING):
+        blanked = STRING.sub(lambda string: " " * len(string[0]), text)
+        for report in REPORT.finditer(blanked):
+            for match in NUMERIC_CODE.finditer(report[0]):
+                yield f"LLMC{match[0]}", line_of(text, report.start() + match.start())
+
+
 def check_error_codes(sources: dict[str, str], page: str) -> Iterator[Problem]:
     documented = {code: line_of(page, page.index(code)) for code in ERROR_CODE.findall(page)}
     used = {}
     for file, text in sources.items():
-        for match in ERROR_CODE.finditer(text):
-            used.setdefault(match[0], (file, line_of(text, match.start())))
+        for code, line in codes_in(file, text):
+            used.setdefault(code, (file, line))
     for code in sorted(used.keys() - documented.keys()):
         yield Problem(*used[code], f"{code} is not in {ERRORS_PAGE}")
     for code in sorted(documented.keys() - used.keys()):

@@ -5,7 +5,7 @@ import json
 import subprocess
 
 import pytest
-from docs import TABLEGEN, TABLEGEN_INCLUDES, check_error_codes, check_head, check_links, check_records, check_words
+from docs import TABLEGEN, TABLEGEN_INCLUDES, check_error_codes, check_head, check_links, check_records, check_words, codes_in
 
 PAGES = {"README.md": "", "docs/errors.md": "# Errors and codes\n## LLMC1001: no `x`\n", "docs": ""}
 
@@ -71,6 +71,19 @@ def test_a_code_must_be_documented_and_used():
         ("a.cpp", 2, "LLMC1002 is not in docs/errors.md"),
         ("docs/errors.md", 1, "LLMC1001 is not used by any source")]
     assert not list(check_error_codes({"a.cpp": 'fail("LLMC1001")'}, "## LLMC1001\n"))
+
+
+@pytest.mark.parametrize("text, codes", [
+    ('diagnostics.error(where(x), 1020,\n  "over 1021 things");', {"LLMC1020"}),
+    ('return tensorError(1050, name, "x");', {"LLMC1050"}),
+    ("warning(here, bad ? 1025 : 1021, text);", {"LLMC1025", "LLMC1021"}),
+    ("problemCode = 1041;", {"LLMC1041"}),
+    ('emitError() << "[LLMC1099] no";', {"LLMC1099"}),
+    ("int size = 1024;", set()),
+    ("note(1024);", set()),
+])
+def test_codes_are_found_as_text_and_as_numbers(text, codes):
+    assert {code for code, line in codes_in("compiler/a.cpp", text)} == codes
 
 
 @pytest.mark.parametrize("file, text, count", [
