@@ -139,3 +139,10 @@ EXPORT int32_t test_nop(const llmc_kernel_args *args, int64_t worker, int64_t wo
   (void)workers;
   return LLMC_KERNEL_OK;
 }
+
+#ifdef TEST_CONSTRUCTOR
+// What no image may have.
+static volatile int ran;
+__attribute__((constructor)) static void runWhenLoaded(void) { ran = 1; }
+EXPORT int32_t test_ran(void) { return ran; }
+#endif
