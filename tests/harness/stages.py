@@ -72,12 +72,12 @@ def ctest(build: str, log: str, *options: str) -> Counts:
     return read_ctest(folder)
 
 
-def entries_with(build: str, labels: set[str]) -> list[str]:
-    """The ctest entries of a configured build with one of the labels; each is named like its target."""
+def entries_with(build: str, labels: set[str] | None = None) -> list[str]:
+    """The ctest entries of a configured build, those with one of the labels; each is named like its target."""
     found = []
     for test in json.loads(output(["ctest", "--test-dir", ROOT / build, "--show-only=json-v1"]))["tests"]:
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
-        if labels & set(properties.get("LABELS", [])):
+        if labels is None or labels & set(properties.get("LABELS", [])):
             found.append(test["name"])
     return found
 
@@ -131,42 +131,13 @@ def run_tsan() -> Counts:
 
 
 def run_fuzzers() -> Counts:
-    """Each fuzzer for FUZZ_SECONDS, from its seeds, as many at once as there are processors."""
+    """Each fuzzer for FUZZ_SECONDS from its seeds, as many at once as there are processors."""
     counts = Counts()
-    if not counts.check("build fuzzers", run(["cmake", "--build", "build-asan", "--target", "fuzzers"], "fuzz")):
+    ok = configure("asan", "fuzz", f"-DLLMC_FUZZ_SECONDS={FUZZ_SECONDS}")
+    fuzzers = [name for name in entries_with("build-asan") if name.endswith("_fuzzer")]
+    if not counts.check("build fuzzers", ok and bool(fuzzers) and run(["cmake", "--build", "build-asan", "--target", *fuzzers], "fuzz")):
         return counts
-    running: list[tuple[str, subprocess.Popen, Path]] = []
-
-    def finish(name: str, process: subprocess.Popen, log: Path) -> None:
-        ok = process.wait() == 0
-        text = log.read_text(errors="replace")
-        if not counts.check(f"fuzz {name}", ok):
-            print(text[-8000:])
-        done = re.findall(r"Done (\d+) runs", text)
-        print(f"  {name}: {done[-1] if done else 'unknown'} runs in {FUZZ_SECONDS} s")
-
-    LOGS.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for program in sorted((ROOT / "build-asan" / "fuzz").iterdir()):
-            if len(running) >= int(JOBS):
-                finish(*running.pop(0))
-            name, corpus = program.name, Path(folder) / program.name
-            corpus.mkdir()
-            seeds = ROOT / "tests" / "fuzz" / "seeds" / name
-            log = LOGS / f"fuzz-{name}.log"
-            command = [program, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10", "-rss_limit_mb=2048",
-                       f"-artifact_prefix={LOGS}/{name}-", corpus, *([seeds] if seeds.is_dir() else [])]
-            with log.open("w") as file:
-                process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT,
-                                           env={**os.environ, **SANITIZER_OPTIONS})
-            running.append((name, process, log))
-        for entry in running:
-            finish(*entry)
-    return counts
-
-
-def needed_libraries(program: Path) -> list[str]:
-    return re.findall(r"\(NEEDED\).*\[(.+)\]", output(["readelf", "-d", program]))
+    return counts.add(ctest("build-asan", "fuzz", "-R", "_fuzzer$"))
 
 
 def stripped_size(file: Path) -> int:
@@ -249,8 +220,8 @@ def main() -> int:
         if counts.ran() == 0:
             counts.failed.append(f"{stage.name}: ran nothing")
         minutes = (time.monotonic() - start) / 60
-        if explained := counts.explain():
-            print(explained)
+        counts = Counts(counts.passed, [f"{stage.name}: {name}" for name in counts.failed],
+                        [(f"{stage.name}: {name}", reason) for name, reason in counts.skipped])
         late = "  OVER BUDGET" if minutes > stage.minutes else ""
         print(f"-- {stage.name}: {counts}; {minutes:.1f} of {stage.minutes:g} min{late}", flush=True)
         table.append((stage.name, minutes, stage.minutes, counts))
