@@ -379,5 +379,32 @@ TEST(Manifest, SaysWhatIsWrong) {
   }
 }
 
+/// The first block of that language in docs/bundle-format.md.
+std::string exampleOf(const std::string &language) {
+  std::string text = readFile(LLMC_SOURCE_DIR "/docs/bundle-format.md"), fence = "```";
+  size_t begin = text.find(fence + language + "\n");
+  EXPECT_NE(begin, text.npos);
+  begin = text.find('\n', begin) + 1;
+  return text.substr(begin, text.find(fence, begin) - begin);
+}
+
+TEST(BundleFormatDocs, ExamplesAreTrue) {
+  EXPECT_TRUE(parseManifest(exampleOf("json")).isOk());
+
+  if (!test::hasCommand("python3"))
+    GTEST_SKIP() << "python3 is not installed";
+  TemporaryFolder folder;
+  ASSERT_EQ(makeTestBundle().write(folder.path("model.llmc")), "");
+  writeFile(folder.path("check.py"), exampleOf("python"));
+  auto check = [&] { return test::runCommand("cd " + folder.path("") + " && python3 check.py"); };
+  EXPECT_EQ(check().status, 0) << check().output;
+  TestBundle wrong = makeTestBundle();
+  wrong.changeManifest = [](const std::string &text) {
+    return replaced(text, "\"sha256\": \"", "\"sha256\": \"0");
+  };
+  ASSERT_EQ(wrong.write(folder.path("model.llmc")), "");
+  EXPECT_NE(check().status, 0);
+}
+
 } // namespace
 } // namespace llmc
