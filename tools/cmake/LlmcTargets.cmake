@@ -19,8 +19,10 @@ endif()
 
 find_program(LLMC_CCACHE ccache)
 if(LLMC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER "${LLMC_CCACHE}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${LLMC_CCACHE}")
+  # Without these two, files that use a precompiled header would never be found in the cache.
+  set(LLMC_CCACHE_COMMAND "${CMAKE_COMMAND}" -E env "CCACHE_SLOPPINESS=pch_defines,time_macros" "${LLMC_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${LLMC_CCACHE_COMMAND}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${LLMC_CCACHE_COMMAND}")
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   find_program(LLMC_LLD NAMES ld.lld-22 ld.lld)

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One element of each op that has an element form, in terms of its operands'
+// elements.
+#include "codegen/common/ScalarOps.h"
+#include "codegen/cpu/GenericKernels.h"
+#include "runtime/abi/KernelAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace llmc::llm;
+
+namespace llmc::cpu {
+
+using IndexList = KernelEmitter::IndexList;
+
+static Type elementTypeOf(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType()).getElementType();
+}
+static int64_t rankOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getRank(); }
+
+Value ElementEmitter::element(Value tensor, ArrayRef<Value> indices) {
+  Value pointer = memory.lookup(tensor);
+  if (auto argument = dyn_cast<BlockArgument>(tensor); argument && !pointer)
+    pointer = e.pointerOf(argument);
+  if (pointer)
+    return e.load(pointer, e.linear(indices, e.sizes(tensor.getType())), elementTypeOf(tensor));
+  if (Value value = elementOf(tensor.getDefiningOp(), indices))
+    return value;
+  if (!hasFailed)
+    tensor.getDefiningOp()->emitError("[LLMC2001] no CPU code computes '")
+        << tensor.getDefiningOp()->getName() << "' with result " << tensor.getType();
+  hasFailed = true;
+  return arith::ConstantOp::create(e.b, e.b.getZeroAttr(signlessType(elementTypeOf(tensor))));
+}
+
+IndexList ElementEmitter::broadcastIndices(Type type, Type resultType, ArrayRef<Value> indices) {
+  SmallVector<AffineExpr> dims = dimsOf(type), resultDims = dimsOf(resultType);
+  size_t skipped = resultDims.size() - dims.size();
+  IndexList list;
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    Value position = indices[skipped + i];
+    if (isConstant(dim, 1))
+      list.push_back(e.index(0));
+    else if (dim == resultDims[skipped + i])
+      list.push_back(position);
+    else // Known at run time only: size 1 repeats.
+      list.push_back(e.select(e.equal(e.size(dim), e.index(1)), e.index(0), position));
+  }
+  return list;
+}
+
+Value ElementEmitter::ofElementwise(ElementwiseOp op, ArrayRef<Value> indices) {
+  SmallVector<Value, 3> operands;
+  for (Value operand : op.getOperands_())
+    operands.push_back(
+        element(operand, broadcastIndices(operand.getType(), op.getType(), indices)));
+  Value data = op.getOperands_()[op.getKind() == ElementKind::Select ? 1 : 0];
+  ScalarOps scalars(e.b, [&](Value zero) { e.fail(zero, LLMC_KERNEL_DIVISION_BY_ZERO); });
+  return scalars.apply(op.getKind(), operands, elementTypeOf(data), elementTypeOf(op.getResult()));
+}
+
+Value ElementEmitter::guarded(Value inside, Value tensor, ArrayRef<Value> indices) {
+  Type type = signlessType(elementTypeOf(tensor));
+  return e.choose(
+      inside, type, [&] { return element(tensor, indices); },
+      [&]() -> Value { return arith::ConstantOp::create(e.b, e.b.getZeroAttr(type)); });
+}
+
+Value ElementEmitter::checkedIndex(Value position, Value size, Value &inside) {
+  if (position.getType() != e.b.getI64Type())
+    position = arith::ExtSIOp::create(e.b, e.b.getI64Type(), position);
+  Value wrapped = e.select(e.less(position, e.index(0)), e.add(position, size), position);
+  Value valid = arith::CmpIOp::create(e.b, arith::CmpIPredicate::ult, wrapped, size);
+  e.fail(e.negate(valid), LLMC_KERNEL_INDEX_OUT_OF_RANGE);
+  inside = inside ? e.both(inside, valid) : valid;
+  return wrapped;
+}
+
+Value ElementEmitter::ofConcat(ConcatOp op, ArrayRef<Value> indices) {
+  int64_t axis = op.getAxis();
+  Type type = signlessType(elementTypeOf(op.getResult()));
+  std::function<Value(unsigned, Value)> part = [&](unsigned i, Value position) -> Value {
+    Value input = op.getInputs()[i];
+    IndexList inner(indices);
+    inner[axis] = position;
+    if (i + 1 == op.getInputs().size())
+      return element(input, inner);
+    Value length = e.size(dimsOf(input.getType())[axis]);
+    return e.choose(
+        e.less(position, length), type, [&] { return element(input, inner); },
+        [&] { return part(i + 1, e.sub(position, length)); });
+  };
+  return part(0, indices[axis]);
+}
+
+Value ElementEmitter::ofPad(PadOp op, ArrayRef<Value> indices) {
+  IndexList inner;
+  Value inside;
+  for (auto [i, dim] : llvm::enumerate(dimsOf(op.getInput().getType()))) {
+    Value size = e.size(dim), position = e.sub(indices[i], e.size(op.getLow().getExprs()[i]));
+    Value last = e.sub(size, e.index(1));
+    switch (op.getMode()) {
+    case PadMode::Constant: {
+      Value valid = arith::CmpIOp::create(e.b, arith::CmpIPredicate::ult, position, size);
+      inside = inside ? e.both(inside, valid) : valid;
+      break;
+    }
+    case PadMode::Edge:
+      position = e.max(e.index(0), e.min(position, last));
+      break;
+    case PadMode::Wrap: {
+      Value rest = arith::RemSIOp::create(e.b, position, e.max(size, e.index(1)));
+      position = e.select(e.less(rest, e.index(0)), e.add(rest, size), rest);
+      break;
+    }
+    case PadMode::Reflect: {
+      // A period of 2 (size - 1) positions: up, then down without repeating the ends.
+      Value period = e.max(e.mul(last, e.index(2)), e.index(1));
+      Value rest = arith::RemSIOp::create(e.b, position, period);
+      rest = e.select(e.less(rest, e.index(0)), e.add(rest, period), rest);
+      position = e.select(e.less(last, rest), e.sub(period, rest), rest);
+      break;
+    }
+    }
+    inner.push_back(position);
+  }
+  if (!inside)
+    return element(op.getInput(), inner);
+  Type type = signlessType(elementTypeOf(op.getResult()));
+  return e.choose(
+      inside, type, [&] { return element(op.getInput(), inner); },
+      [&]() -> Value {
+        if (!op.getValue())
+          return arith::ConstantOp::create(e.b, e.b.getZeroAttr(type));
+        return element(op.getValue(), IndexList(rankOf(op.getValue()), e.index(0)));
+      });
+}
+
+Value ElementEmitter::ofTrilu(TriluOp op, ArrayRef<Value> indices) {
+  Value distance = e.sub(indices.back(), indices[indices.size() - 2]);
+  Value diagonal = e.index(op.getDiagonal());
+  Value cut = op.getUpper() ? e.less(distance, diagonal) : e.less(diagonal, distance);
+  Value zero =
+      arith::ConstantOp::create(e.b, e.b.getZeroAttr(signlessType(elementTypeOf(op.getResult()))));
+  return e.select(cut, zero, element(op.getInput(), indices));
+}
+
+Value ElementEmitter::ofGather(GatherOp op, ArrayRef<Value> indices) {
+  int64_t axis = op.getAxis(), indexRank = rankOf(op.getIndices());
+  Value inside;
+  Value chosen = element(op.getIndices(), indices.slice(axis, indexRank));
+  IndexList inner(indices.take_front(axis));
+  inner.push_back(checkedIndex(chosen, e.size(dimsOf(op.getInput().getType())[axis]), inside));
+  llvm::append_range(inner, indices.drop_front(axis + indexRank));
+  return guarded(inside, op.getInput(), inner);
+}
+
+Value ElementEmitter::ofGatherElements(GatherElementsOp op, ArrayRef<Value> indices) {
+  Value inside;
+  IndexList inner(indices);
+  Value size = e.size(dimsOf(op.getInput().getType())[op.getAxis()]);
+  inner[op.getAxis()] = checkedIndex(element(op.getIndices(), indices), size, inside);
+  return guarded(inside, op.getInput(), inner);
+}
+
+Value ElementEmitter::ofGatherNd(GatherNdOp op, ArrayRef<Value> indices) {
+  int64_t batch = op.getBatchDims(), indexRank = rankOf(op.getIndices());
+  int64_t tuple = cast<RankedTensorType>(op.getIndices().getType()).getShape().back();
+  SmallVector<AffineExpr> dims = dimsOf(op.getInput().getType());
+  IndexList inner(indices.take_front(batch));
+  Value inside;
+  for (int64_t i = 0; i < tuple; ++i) {
+    IndexList where(indices.take_front(indexRank - 1));
+    where.push_back(e.index(i));
+    inner.push_back(checkedIndex(element(op.getIndices(), where), e.size(dims[batch + i]), inside));
+  }
+  llvm::append_range(inner, indices.drop_front(indexRank - 1));
+  return inside ? guarded(inside, op.getInput(), inner) : element(op.getInput(), inner);
+}
+
+Value ElementEmitter::ofRope(RopeOp op, ArrayRef<Value> indices) {
+  Type type = elementTypeOf(op.getResult());
+  Value half = e.size(dimsOf(op.getCos().getType()).back()), last = indices.back();
+  IndexList other(indices), angle(indices);
+  Value first; // whether this is the first of its pair
+  if (op.getInterleaved()) {
+    first = e.equal(e.rest(last, e.index(2)), e.index(0));
+    angle.back() = e.divide(last, e.index(2));
+    other.back() = e.select(first, e.add(last, e.index(1)), e.sub(last, e.index(1)));
+  } else {
+    first = e.less(last, half);
+    angle.back() = e.select(first, last, e.sub(last, half));
+    other.back() = e.select(first, e.add(last, half), e.sub(last, half));
+  }
+  ScalarOps scalars(e.b);
+  // A table's last dimension counts pairs; the others broadcast against the input's.
+  auto table = [&](Value tensor) {
+    SmallVector<AffineExpr> inputDims = dimsOf(op.getType()), dims = dimsOf(tensor.getType());
+    inputDims.back() = dims.back();
+    Type broadcastTo = tensorOf(inputDims, type);
+    return scalars.widen(element(tensor, broadcastIndices(tensor.getType(), broadcastTo, angle)));
+  };
+  return e.choose(
+      e.less(last, e.mul(half, e.index(2))), signlessType(type),
+      [&]() -> Value {
+        Value x = scalars.widen(element(op.getInput(), indices));
+        Value y = scalars.widen(element(op.getInput(), other));
+        Value sine = table(op.getSin()), cosine = table(op.getCos());
+        Value negative = arith::NegFOp::create(e.b, sine);
+        Value turned = arith::MulFOp::create(e.b, y, e.select(first, negative, sine));
+        Value kept = arith::MulFOp::create(e.b, x, cosine);
+        return scalars.narrow(arith::AddFOp::create(e.b, kept, turned), type);
+      },
+      [&] { return element(op.getInput(), indices); });
+}
+
+Value ElementEmitter::elementOf(Operation *op, ArrayRef<Value> indices) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](ConstantOp constant) -> Value {
+        auto values = dyn_cast<DenseElementsAttr>(constant.getValue());
+        if (!values || !values.isSplat())
+          return {};
+        Attribute value = values.getSplatValue<Attribute>();
+        if (auto integer = dyn_cast<IntegerAttr>(value))
+          value = IntegerAttr::get(signlessType(integer.getType()), integer.getValue());
+        return arith::ConstantOp::create(e.b, cast<TypedAttr>(value));
+      })
+      .Case([&](SizesOp sizes) {
+        ArrayRef<AffineExpr> exprs = sizes.getValues().getExprs();
+        Value value = e.size(exprs.front());
+        for (auto [i, expr] : llvm::enumerate(exprs.drop_front()))
+          value = e.select(e.equal(indices[0], e.index(i + 1)), e.size(expr), value);
+        return ScalarOps(e.b).cast(value, e.b.getI64Type(), elementTypeOf(sizes.getResult()));
+      })
+      .Case([&](IotaOp iota) {
+        Value steps = e.mul(indices[0], e.index(iota.getStep()));
+        Value value = e.add(e.size(iota.getStart().getExprs()[0]), steps);
+        return ScalarOps(e.b).cast(value, e.b.getI64Type(), elementTypeOf(iota.getResult()));
+      })
+      .Case([&](ElementwiseOp elementwise) { return ofElementwise(elementwise, indices); })
+      .Case([&](ReshapeOp reshape) {
+        Value position = e.linear(indices, e.sizes(reshape.getType()));
+        return element(reshape.getInput(),
+                       e.delinear(position, e.sizes(reshape.getInput().getType())));
+      })
+      .Case([&](BroadcastOp broadcast) {
+        Type from = broadcast.getInput().getType();
+        return element(broadcast.getInput(), broadcastIndices(from, broadcast.getType(), indices));
+      })
+      .Case([&](TileOp tile) {
+        IndexList inner;
+        for (auto [i, dim] : llvm::zip_equal(indices, dimsOf(tile.getInput().getType())))
+          inner.push_back(e.rest(i, e.size(dim)));
+        return element(tile.getInput(), inner);
+      })
+      .Case([&](TransposeOp transpose) {
+        IndexList inner(indices);
+        for (auto [i, p] : llvm::enumerate(transpose.getPermutation()))
+          inner[p] = indices[i];
+        return element(transpose.getInput(), inner);
+      })
+      .Case([&](SliceOp slice) {
+        IndexList inner;
+        for (auto [i, start, step] :
+             llvm::zip_equal(indices, slice.getStarts().getExprs(), slice.getSteps()))
+          inner.push_back(e.add(e.size(start), step == 1 ? i : e.mul(i, e.index(step))));
+        return element(slice.getInput(), inner);
+      })
+      .Case([&](ConcatOp concat) { return ofConcat(concat, indices); })
+      .Case([&](PadOp pad) { return ofPad(pad, indices); })
+      .Case([&](TriluOp trilu) { return ofTrilu(trilu, indices); })
+      .Case([&](GatherOp gather) { return ofGather(gather, indices); })
+      .Case([&](GatherElementsOp gather) { return ofGatherElements(gather, indices); })
+      .Case([&](GatherNdOp gather) { return ofGatherNd(gather, indices); })
+      .Case([&](RopeOp rope) { return ofRope(rope, indices); })
+      .Default([](Operation *) { return Value(); });
+}
+
+} // namespace llmc::cpu
