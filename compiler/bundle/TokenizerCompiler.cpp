@@ -94,10 +94,33 @@ private:
     if (unknown.empty())
       return true;
     auto id = vocabulary.find(unknown);
-    if (id == vocabulary.end())
+    if (id == vocabulary.end()) {
+      // The package accepts such a file and fails when it meets an unknown character.
+      if (hasEveryByte())
+        return true;
       return wrong("model: the unk_token '" + unknown + "' is not in the vocabulary");
+    }
     image.unknownToken = id->second;
     return true;
+  }
+
+  /// Whether the vocabulary has each byte as a character of byte-level BPE, or as "<0xNN>" that is
+  /// fallen back to: nothing is unknown then.
+  bool hasEveryByte() const {
+    bool hasCharacters = true, hasFallbacks = (image.modelFlags & LLMC_BPE_BYTE_FALLBACK) != 0;
+    uint32_t next = 0x100;
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      constexpr char kDigits[] = "0123456789ABCDEF";
+      hasFallbacks &=
+          vocabulary.contains(std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + ">");
+      bool isPrintable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
+      uint32_t c = isPrintable ? byte : next++;
+      std::string character(1, static_cast<char>(c));
+      if (c >= 0x80)
+        character = {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 0x3F))};
+      hasCharacters &= vocabulary.contains(character);
+    }
+    return hasCharacters || hasFallbacks;
   }
 
   bool readVocabulary(const json &model) {

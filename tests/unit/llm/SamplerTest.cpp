@@ -214,7 +214,7 @@ TEST(Sampler, DrawsWithTheProbabilitiesOfTheReference) {
   double margin = 0;
   std::vector<double> expected = reference(logits, {}, options, margin);
   Sampler sampler = makeSampler(options, logits.size());
-  constexpr int kDraws = 200000;
+  constexpr int kDraws = 50000;
   std::vector<int> counts(logits.size());
   for (int i = 0; i < kDraws; ++i)
     ++counts[*sampler.sample(logits)];

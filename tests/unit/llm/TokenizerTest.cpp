@@ -152,7 +152,6 @@ TEST(Tokenizer, RefusesWhatItCannotCompileByName) {
       {at("/model/vocab/zz"), 5, Invalid, "same id 5"},
       {at("/model/vocab/zz"), -1, Invalid, "'zz'"},
       {at("/model/vocab/zz"), 4000000000u, Invalid, "'zz'"},
-      {at("/model/unk_token"), "<none>", Invalid, "'<none>'"},
       {at("/added_tokens"), {{"id", 3}}, Invalid, "added_tokens"},
   };
   for (const Refusal &refusal : refusals) {
@@ -171,6 +170,18 @@ TEST(Tokenizer, RefusesWhatItCannotCompileByName) {
                 R"({"model":)" + std::string(200000, '[') + std::string(200000, ']') + "}", "")
                 .outcome,
             Invalid);
+}
+
+TEST(Tokenizer, NeedsAnUnknownTokenOnlyWhereSomethingIsUnknown) {
+  json document = byteLevel({});
+  document["model"]["unk_token"] = "<none>";
+  EXPECT_EQ(compileTokenizer(document.dump(), "").outcome, TokenizerCompileResult::Compiled);
+  std::string lastByte;
+  appendUtf8(lastByte, characterOfByte(0xAD));
+  document["model"]["vocab"].erase(lastByte);
+  TokenizerCompileResult result = compileTokenizer(document.dump(), "");
+  EXPECT_EQ(result.outcome, TokenizerCompileResult::Invalid);
+  EXPECT_NE(result.message.find("'<none>'"), std::string::npos) << result.message;
 }
 
 TEST(Tokenizer, CompilesToTheSameBytes) {
