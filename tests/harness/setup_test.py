@@ -70,6 +70,12 @@ def test_a_failing_step_shows_its_log(tmp_path):
     assert "the reason" in result.stderr and "doing a thing failed with exit code 7" in result.stderr
 
 
+def test_a_step_ends_at_its_first_failure(tmp_path):
+    result = setup(tmp_path, "f() { false; echo went on; }; step 'doing a thing' f; echo went on")
+    assert result.returncode == 3
+    assert "went on" not in result.stdout + result.stderr
+
+
 def test_a_source_with_another_hash_is_refused(tmp_path):
     result = setup(tmp_path, 'fetch_onnx() { echo other >"$2"; }; install_onnx')
     assert result.returncode == 3
