@@ -23,7 +23,7 @@ ERROR_CODE = re.compile(r"\bLLMC[0-9]{4}\b")
 # Codes also stand as numbers: `diagnostics.error(location, 1020, ...)`, `code = 1020`.
 REPORT = re.compile(r"\b\w*(?:[eE]rror|[wW]arning)\([^;]*;|\b\w*[cC]ode = [^;]*;")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-NUMERIC_CODE = re.compile(r"(?<![\w.])1[0-9]{3}(?![\w.])")
+NUMERIC_CODE = re.compile(r"(?<![\w.])[12][0-9]{3}(?![\w.])")
 REPORTING = ("compiler/", "passes/", "codegen/", "tools/llmc/")
 ERRORS_PAGE = "docs/errors.md"
 SOURCES = (".c", ".h", ".cpp", ".def", ".td")
