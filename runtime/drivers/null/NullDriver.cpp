@@ -76,8 +76,9 @@ int32_t alloc(llmc_device *handle, uint64_t size, uint32_t kind, llmc_memory *me
     if (kind != LLMC_MEMORY_DEVICE && kind != LLMC_MEMORY_HOST)
       return invalid("{} is no kind of memory", kind);
     constexpr uint64_t kAlign = LLMC_MEMORY_ALIGN;
+    constexpr uint64_t kMost = uint64_t{1} << 40; // more is surely a mistake
     void *data = nullptr;
-    uint64_t bytes = size <= UINT64_MAX / 2 ? (size + kAlign - 1) / kAlign * kAlign : 0;
+    uint64_t bytes = size <= kMost ? (size + kAlign - 1) / kAlign * kAlign : 0;
     if (bytes != 0)
       data = std::aligned_alloc(kAlign, bytes);
     if (!data)
