@@ -248,7 +248,7 @@ typedef struct llmc_io_record {
   llmc_range dim_names; /* pool: 2 words (offset, size into strings) per dim; count = 2 * rank */
   uint32_t buffer;      /* relative to the entry's range; LLMC_NONE for an input that is not used */
   uint32_t pair;        /* relative to the entry's outputs or inputs, or LLMC_NONE; mutual */
-  uint32_t cache_axis;  /* PAST, PRESENT: the dimension that grows, else LLMC_NONE */
+  uint32_t cache_axis;  /* PAST, PRESENT: the dimension that grows; LLMC_NONE: none does */
   uint32_t reserved;
 } llmc_io_record;
 LLMC_STATIC_ASSERT(sizeof(llmc_io_record) == 48);

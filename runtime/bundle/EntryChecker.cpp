@@ -141,7 +141,7 @@ Status EntryChecker::checkIo(const llmc_io_record &io, bool isInput) const {
     LLMC_TRY(owner.checkString({words[2 * dim], words[2 * dim + 1]}, "name of a dim",
                                /*mayBeEmpty=*/true));
   bool isCache = io.role == LLMC_ROLE_PAST || io.role == LLMC_ROLE_PRESENT;
-  if (isCache ? io.cache_axis >= rank : io.cache_axis != LLMC_NONE)
+  if (io.cache_axis != LLMC_NONE && (!isCache || io.cache_axis >= rank))
     return corrupt("its cache axis is {}, with role {} and {} dims", io.cache_axis, io.role, rank);
   return Status::ok();
 }

@@ -145,16 +145,16 @@ typedef struct llmc_bundle_info {
   uint32_t can_generate;
   /* Non-zero when llmc_tokenize and llmc_detokenize work. */
   uint32_t has_tokenizer;
-  /* Context capacity of a session that doesn't ask for another, in tokens; 0 = the bundle names
-   * none. */
+  /* The most tokens that a session holds unless it asks for another number. */
   uint64_t default_context;
   /* Entries of the vocabulary of the logits; 0 when it isn't fixed. */
   uint64_t vocabulary;
   /* manifest.json: `manifest_size` bytes of JSON, borrowed until the bundle is gone. */
   const char *manifest;
   size_t manifest_size;
-  /* The instruction set level chosen at load, such as "avx2"; borrowed until the bundle is gone. */
-  const char *isa;
+  /* The first device, for people: "AMD EPYC, avx2, 2 threads"; borrowed until the bundle is gone.
+   */
+  const char *device;
 } llmc_bundle_info;
 
 /* `info->struct_size` must be set. Since 0.1. */
@@ -207,8 +207,8 @@ LLMC_API llmc_status llmc_output_shapes(llmc_bundle *bundle, const llmc_tensor *
 
 /* Runs the model once. Every input must be given; of the outputs only those wanted, each with
  * memory of at least the size that llmc_output_shapes says; dtype, rank and dims of outputs are
- * filled in. Inputs and outputs may come in any order and must not overlap in memory. Thread-safe:
- * calls on one bundle take turns. Errors: as llmc_output_shapes; RESOURCE_EXHAUSTED (an output's
+ * filled in. Inputs and outputs may come in any order and must not overlap in memory. Thread-safe.
+ * Errors: as llmc_output_shapes; RESOURCE_EXHAUSTED (an output's
  * memory is too small), INVALID_ARGUMENT (the model itself refuses a value, such as an index out of
  * range). Since 0.1. */
 LLMC_API llmc_status llmc_run(llmc_bundle *bundle, const llmc_tensor *inputs, size_t input_count,
@@ -222,15 +222,14 @@ typedef struct llmc_tokenize_options {
   /* Non-zero: don't add the begin- and end-of-text tokens that the model's tokenizer adds by
    * itself. */
   uint32_t no_special_tokens;
-  /* Non-zero: text that spells a special token, such as "<|endoftext|>", stays text. */
-  uint32_t literal_special_tokens;
 } llmc_tokenize_options;
-#define LLMC_TOKENIZE_OPTIONS_INIT {sizeof(llmc_tokenize_options), 0, 0}
+#define LLMC_TOKENIZE_OPTIONS_INIT {sizeof(llmc_tokenize_options), 0}
 
 /* Writes the ids of `text_size` bytes at `text` to `ids`, which has room for `capacity`. *count
- * receives how many there are, also when they don't fit: call with capacity 0 to learn it.
- * Thread-safe. Errors: RESOURCE_EXHAUSTED (capacity > 0 and too small), INVALID_ARGUMENT (not
- * UTF-8), NOT_FOUND (the bundle has no tokenizer). Since 0.1. */
+ * receives how many there are, also when they don't fit: call with capacity 0 to learn it. Bytes
+ * that are not UTF-8 count as U+FFFD. Special tokens written in the text are recognised.
+ * Thread-safe. Errors: RESOURCE_EXHAUSTED (capacity > 0 and too small), NOT_FOUND (the bundle has
+ * no tokenizer). Since 0.1. */
 LLMC_API llmc_status llmc_tokenize(llmc_bundle *bundle, const char *text, size_t text_size,
                                    const llmc_tokenize_options *options, int32_t *ids,
                                    size_t capacity, size_t *count, llmc_error **error);
@@ -244,9 +243,9 @@ typedef struct llmc_detokenize_options {
 #define LLMC_DETOKENIZE_OPTIONS_INIT {sizeof(llmc_detokenize_options), 0}
 
 /* Writes the text of `count` ids to `text`, which has room for `capacity` bytes; no NUL is added.
- * *text_size receives the size, also when it doesn't fit: call with capacity 0 to learn it. Bytes
- * that form no UTF-8 become U+FFFD. Thread-safe. Errors: as llmc_tokenize, INVALID_ARGUMENT for an
- * unknown id. Since 0.1. */
+ * *text_size receives the size, also when it doesn't fit: call with capacity 0 to learn it. Ids
+ * that no token has are left out; bytes that form no UTF-8 become U+FFFD. Thread-safe.
+ * Errors: as llmc_tokenize. Since 0.1. */
 LLMC_API llmc_status llmc_detokenize(llmc_bundle *bundle, const int32_t *ids, size_t count,
                                      const llmc_detokenize_options *options, char *text,
                                      size_t capacity, size_t *text_size, llmc_error **error);
@@ -278,8 +277,9 @@ LLMC_API uint64_t llmc_session_length(const llmc_session *session);
 LLMC_API uint64_t llmc_session_capacity(const llmc_session *session);
 
 /* Appends `count` >= 1 tokens and computes the logits after the last one. After an error the
- * sequence is as long as before. Errors: RESOURCE_EXHAUSTED (over capacity: nothing was computed),
- * INVALID_ARGUMENT (an id outside the vocabulary), CANCELLED. Since 0.1. */
+ * sequence is as long as before, and has no logits.
+ * Errors: RESOURCE_EXHAUSTED (over capacity: nothing was computed), INVALID_ARGUMENT (an id outside
+ * of the vocabulary), CANCELLED. Since 0.1. */
 LLMC_API llmc_status llmc_session_prefill(llmc_session *session, const int32_t *ids, size_t count,
                                           llmc_error **error);
 /* The same for one token. Since 0.1. */

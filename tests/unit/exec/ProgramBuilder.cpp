@@ -136,8 +136,14 @@ uint32_t ProgramBuilder::input(std::string_view name, Dtype dtype, std::vector<u
   return io(inputs, LLMC_BUFFER_INPUT, name, dtype, dims, names, role, cacheAxis);
 }
 
-uint32_t ProgramBuilder::output(std::string_view name, Dtype dtype, std::vector<uint32_t> dims) {
-  return io(outputs, LLMC_BUFFER_OUTPUT, name, dtype, dims, {}, LLMC_ROLE_OTHER, LLMC_NONE);
+uint32_t ProgramBuilder::output(std::string_view name, Dtype dtype, std::vector<uint32_t> dims,
+                                std::vector<std::string> names, uint32_t role, uint32_t cacheAxis) {
+  return io(outputs, LLMC_BUFFER_OUTPUT, name, dtype, dims, names, role, cacheAxis);
+}
+
+void ProgramBuilder::pair(uint32_t input, uint32_t output) {
+  inputs[input].pair = output;
+  outputs[output].pair = input;
 }
 
 void ProgramBuilder::bindInput(uint32_t symbol, uint32_t input, uint32_t dim) {
@@ -220,7 +226,7 @@ void ProgramBuilder::wait(uint32_t device) {
   instruction(LLMC_OP_WAIT, device, LLMC_NONE, {}, {}, "wait");
 }
 
-Result<std::shared_ptr<const Program>> ProgramBuilder::build(uint64_t weightsSize) const {
+std::vector<std::byte> ProgramBuilder::encode() const {
   std::vector<std::byte> bytes(sizeof(llmc_program_header));
   llmc_program_header header{};
   auto write = [&](llmc_table &table, const auto &records) {
@@ -246,7 +252,11 @@ Result<std::shared_ptr<const Program>> ProgramBuilder::build(uint64_t weightsSiz
   write(header.instructions, instructions);
   header.file_size = bytes.size();
   std::memcpy(bytes.data(), &header, sizeof(header));
-  return Program::load(bytes, weightsSize);
+  return bytes;
+}
+
+Result<std::shared_ptr<const Program>> ProgramBuilder::build(uint64_t weightsSize) const {
+  return Program::load(encode(), weightsSize);
 }
 
 } // namespace llmc

@@ -43,7 +43,11 @@ public:
   uint32_t input(std::string_view name, Dtype dtype, std::vector<uint32_t> dims,
                  std::vector<std::string> names = {}, uint32_t role = LLMC_ROLE_OTHER,
                  uint32_t cacheAxis = LLMC_NONE);
-  uint32_t output(std::string_view name, Dtype dtype, std::vector<uint32_t> dims);
+  uint32_t output(std::string_view name, Dtype dtype, std::vector<uint32_t> dims,
+                  std::vector<std::string> names = {}, uint32_t role = LLMC_ROLE_OTHER,
+                  uint32_t cacheAxis = LLMC_NONE);
+  /// Says that output `output` continues the cache input `input`.
+  void pair(uint32_t input, uint32_t output);
   void bindInput(uint32_t symbol, uint32_t input, uint32_t dim);
   void bindSession(uint32_t symbol, uint32_t kind);
   void check(uint32_t kind, uint32_t a, uint32_t b, std::string_view message);
@@ -61,6 +65,8 @@ public:
   void transfer(uint32_t to, uint32_t from, uint32_t bytesExpr, uint32_t device);
   void wait(uint32_t device);
 
+  /// The file's bytes.
+  std::vector<std::byte> encode() const;
   Result<std::shared_ptr<const Program>> build(uint64_t weightsSize = 0) const;
 
 private:

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decodes through a SESSION entry: the cache lies in KV blocks that the kernels
+// extend in place.
+#ifndef LLMC_RUNTIME_LLM_BLOCK_DECODER_H
+#define LLMC_RUNTIME_LLM_BLOCK_DECODER_H
+
+#include "runtime/llm/Decoder.h"
+#include "runtime/llm/LogitsReader.h"
+#include "runtime/llm/SequenceInputs.h"
+#include "runtime/llm/StepOutputs.h"
+
+namespace llmc {
+
+class BlockDecoder : public Decoder {
+public:
+  static Result<std::unique_ptr<Decoder>> create(const std::shared_ptr<Executor> &executor,
+                                                 size_t entry, std::shared_ptr<KvPool> pool,
+                                                 int64_t capacity);
+
+  Status advance(std::span<const int32_t> tokens, const CallOptions &options) override;
+  Status truncate(size_t length) override { return kv->truncate(static_cast<int64_t>(length)); }
+  size_t length() const override { return static_cast<size_t>(kv->length()); }
+  Step step() const override;
+  std::span<const float> logits() const override { return logitsReader.values(); }
+  ExecContext &context() override { return *execContext; }
+
+private:
+  BlockDecoder(const Program &program, size_t entry, SequenceInputs inputs, LogitsReader reader)
+      : program(program), entry(entry), inputs(std::move(inputs)), logitsReader(std::move(reader)),
+        outputs(program.entries()[entry].outputs.count) {}
+
+  const Program &program; // of the context's executor
+  size_t entry;
+  SequenceInputs inputs;
+  LogitsReader logitsReader;
+  StepOutputs outputs;
+  std::unique_ptr<ExecContext> execContext;
+  std::unique_ptr<KvState> kv;
+};
+
+} // namespace llmc
+
+#endif // LLMC_RUNTIME_LLM_BLOCK_DECODER_H
