@@ -92,18 +92,18 @@ Status generateText(const GenerateFlags &flags) {
   std::chrono::duration<double> loadTime = std::chrono::steady_clock::now() - start;
 
   auto tokenizer = model->tokenizer();
+  // Nothing is missing on this machine: the request doesn't fit the bundle.
+  if (!tokenizer.isOk() && (flags.promptIds.empty() || !flags.ids))
+    return Status::error(Code::InvalidArgument, "{}; --ids prints ids",
+                         tokenizer.status().message());
   std::vector<int32_t> prompt;
   if (!flags.promptIds.empty()) {
     LLMC_TRY_ASSIGN(prompt, parseIds(flags.promptIds));
   } else {
-    LLMC_TRY(tokenizer.status());
     LLMC_TRY_ASSIGN(std::string text, promptText(flags));
     LLMC_TRY_ASSIGN(std::vector<uint32_t> ids, tokenizer->encode(text, true));
     prompt.assign(ids.begin(), ids.end());
   }
-  if (!flags.ids)
-    LLMC_TRY(tokenizer.status());
-
   LLMC_TRY_ASSIGN(std::unique_ptr<Session> session, model->createSession(flags.context));
   bool first = true, canWrite = true;
   auto onToken = [&](const TokenEvent &event) {
