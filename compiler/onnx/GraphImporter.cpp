@@ -280,6 +280,8 @@ void GraphImporter::importRegion(const pb::GraphProto &graph, Region &region, Sc
 
 void GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<pb::NodeProto> &nodes,
                                 Scope &scope, const Frame &frame) {
+  if (diagnostics.isStopped())
+    return;
   declareProducers(nodes, scope, frame);
   NodeOrder order = orderNodes(nodes, captures);
   if (!order.cycle.empty()) {
@@ -368,13 +370,13 @@ int64_t GraphImporter::versionOf(const pb::NodeProto &node, const Frame &frame) 
 }
 
 void GraphImporter::importNode(const pb::NodeProto &node, Scope &scope, const Frame &frame) {
-  if (frame.isCall && ++inlinedNodes > kMaxInlinedCost) {
-    if (inlinedNodes == kMaxInlinedCost + 1)
-      diagnostics.error(locationOf(node, frame), 1041,
-                        "inlining the local functions gives more than " + Twine(kMaxInlinedCost) +
-                            " nodes");
-    for (const std::string &output : node.output())
-      define(output, none(), scope);
+  if (diagnostics.isStopped())
+    return;
+  if (callDepth > 0 && ++inlinedNodes > kMaxInlinedCost) {
+    diagnostics.error(locationOf(node, frame), 1041,
+                      "inlining the local functions gives more than " + Twine(kMaxInlinedCost) +
+                          " nodes");
+    diagnostics.stop();
     return;
   }
   if (const pb::FunctionProto *function = functions.callee(node))

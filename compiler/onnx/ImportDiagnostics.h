@@ -15,6 +15,8 @@ public:
   /// `text` may come from an llvm::Error that already begins with its code.
   void error(mlir::Location location, const llvm::Twine &text) {
     failed = true;
+    if (stopped)
+      return;
     if (++errors <= kLimit)
       mlir::emitError(location) << text;
     else if (errors == kLimit + 1)
@@ -29,11 +31,14 @@ public:
       mlir::emitWarning(location) << "[LLMC" << code << "] " << text;
   }
   bool hasErrors() const { return failed; }
+  /// The import is given up: what follows from that is no news to anyone.
+  void stop() { stopped = true; }
+  bool isStopped() const { return stopped; }
 
 private:
   static constexpr int kLimit = 100;
   int errors = 0, warnings = 0;
-  bool failed = false;
+  bool failed = false, stopped = false;
 };
 
 } // namespace llmc

@@ -19,7 +19,7 @@ namespace pb = ::onnx;
 constexpr unsigned kMaxRegionDepth = 128;
 constexpr unsigned kMaxCallDepth = 128;
 /// Nodes, operands and attributes that inlining local functions may create.
-constexpr uint64_t kMaxInlinedCost = uint64_t(1) << 19;
+constexpr uint64_t kMaxInlinedCost = uint64_t(1) << 18;
 
 struct OnnxModel::Data {
   std::string path;

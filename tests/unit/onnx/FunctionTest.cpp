@@ -243,7 +243,7 @@ TEST_F(FunctionTest, LongCallChainsAreRefusedInAnyOrder) {
 TEST_F(FunctionTest, GraphAttributePassedDownAndMultipliedIsBounded) {
   // Each level instantiates its graph attribute twice, which the static count
   // of calls does not see.
-  constexpr int kLevels = 18;
+  constexpr int kLevels = 12;
   for (int i = 0; i < kLevels; ++i) {
     pb::FunctionProto *f = function("F" + std::to_string(i), {"a"}, {"y"});
     f->add_attribute("body");
@@ -252,7 +252,7 @@ TEST_F(FunctionTest, GraphAttributePassedDownAndMultipliedIsBounded) {
                    pb::AttributeProto::GRAPH)
           ->set_ref_attr_name("body");
   }
-  pb::FunctionProto *leaf = function("F18", {"a"}, {"y"});
+  pb::FunctionProto *leaf = function("F" + std::to_string(kLevels), {"a"}, {"y"});
   addAttribute(addNode(leaf->mutable_node(), "Loop", {"a"}, {"y"}), "body",
                pb::AttributeProto::GRAPH)
       ->set_ref_attr_name("body");
