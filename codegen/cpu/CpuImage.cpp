@@ -25,9 +25,10 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <fcntl.h>
 #include <mutex>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
@@ -151,10 +152,10 @@ llvm::Expected<std::string> compileVersionObject(const IsaLevel &isa) {
 
 namespace {
 
-/// A file without a name, which other code in this process can open by path.
+/// An object file without a name, which lld opens by path.
 class MemoryFile {
 public:
-  explicit MemoryFile(const char *label) : fd(memfd_create(label, MFD_CLOEXEC)) {}
+  MemoryFile() : fd(memfd_create("llmc-object", MFD_CLOEXEC)) {}
   ~MemoryFile() {
     if (fd >= 0)
       ::close(fd);
@@ -162,7 +163,7 @@ public:
   MemoryFile(MemoryFile &&other) : fd(std::exchange(other.fd, -1)) {}
 
   bool write(llvm::StringRef bytes) {
-    while (!bytes.empty()) {
+    while (fd >= 0 && !bytes.empty()) {
       ssize_t count = ::write(fd, bytes.data(), bytes.size());
       if (count <= 0)
         return false;
@@ -171,45 +172,58 @@ public:
     return fd >= 0;
   }
   std::string path() const { return "/proc/self/fd/" + std::to_string(fd); }
-  llvm::Expected<std::string> read() const {
-    struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0)
-      return failure("a memory file could not be read");
-    std::string bytes(info.st_size, 0);
-    for (size_t done = 0; done < bytes.size();) {
-      ssize_t count = ::pread(fd, bytes.data() + done, bytes.size() - done, done);
-      if (count <= 0)
-        return failure("a memory file could not be read");
-      done += count;
-    }
-    return bytes;
-  }
 
 private:
   int fd;
 };
 
+/// A pipe that lld writes its output to. It is no regular file, so lld makes no temporary beside
+/// it.
+class OutputPipe {
+public:
+  OutputPipe() {
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      return;
+    reader = std::thread([this] {
+      char buffer[1 << 16];
+      for (ssize_t count; (count = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+        bytes.append(buffer, count);
+    });
+  }
+  ~OutputPipe() { finish(); }
+  bool isOpen() const { return ends[1] >= 0; }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(ends[1]); }
+  /// Waits for everything that was written, once the writer is done.
+  std::string finish() {
+    if (isOpen()) {
+      ::close(std::exchange(ends[1], -1));
+      reader.join();
+      ::close(std::exchange(ends[0], -1));
+    }
+    return std::move(bytes);
+  }
+
+private:
+  int ends[2] = {-1, -1};
+  std::thread reader;
+  std::string bytes;
+};
+
 } // namespace
 
 llvm::Expected<std::string> linkImage(llvm::ArrayRef<std::string> objects) {
-  std::vector<MemoryFile> files;
-  MemoryFile output("llmc-image");
-  std::vector<std::string> arguments = {"ld.lld",
-                                        "-shared",
-                                        "--no-undefined",
-                                        "--hash-style=gnu",
-                                        "--build-id=none",
-                                        "-znoexecstack",
-                                        "-zmax-page-size=4096",
-                                        "--no-mmap-output-file",
-                                        "--strip-all",
-                                        "--threads=1",
-                                        "-o",
+  std::vector<MemoryFile> files(objects.size());
+  OutputPipe output;
+  std::vector<std::string> arguments = {"ld.lld",           "-shared",         "--no-undefined",
+                                        "--hash-style=gnu", "--build-id=none", "-znoexecstack",
+                                        "--strip-all",      "--threads=1",     "-o",
                                         output.path()};
-  for (const std::string &object : objects) {
-    if (!files.emplace_back("llmc-object").write(object))
+  if (!output.isOpen())
+    return failure("no pipe for the linker's output");
+  for (auto [file, object] : llvm::zip_equal(files, objects)) {
+    if (!file.write(object))
       return failure("no memory for object files");
-    arguments.push_back(files.back().path());
+    arguments.push_back(file.path());
   }
   std::vector<const char *> pointers;
   for (const std::string &argument : arguments)
@@ -220,9 +234,10 @@ llvm::Expected<std::string> linkImage(llvm::ArrayRef<std::string> objects) {
   static std::mutex linking;
   std::lock_guard<std::mutex> lock(linking);
   lld::Result result = lld::lldMain(pointers, messages, messages, {{lld::Gnu, &lld::elf::link}});
-  if (result.retCode != 0)
+  std::string image = output.finish();
+  if (result.retCode != 0 || image.empty())
     return failure("lld failed: " + llvm::StringRef(text).trim());
-  return output.read();
+  return image;
 }
 
 } // namespace llmc::cpu

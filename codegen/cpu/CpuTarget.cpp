@@ -90,6 +90,11 @@ std::string CpuTarget::compileKernel(rt::KernelOp kernel, const IsaLevel &isa,
 FailureOr<std::vector<CodeImage>> CpuTarget::emit(ModuleOp program,
                                                   const EmitOptions &options) const {
   auto kernels = llvm::to_vector(program.getOps<rt::KernelOp>());
+  // Passes load the dialects they produce, which several threads must not do at once: an empty
+  // module loads them here.
+  OwningOpRef<ModuleOp> empty = ModuleOp::create(program.getLoc());
+  if (failed(lowerToLlvm(*empty)))
+    return failure();
   std::vector<CodeImage> images;
   for (const std::string &levelName : options.levels) {
     const IsaLevel *isa = findIsaLevel(levelName);

@@ -82,15 +82,18 @@ def Rt_ViewOp : Rt_Op<"view", [Pure]> {
 def Rt_DispatchOp : Rt_Op<"dispatch", []> {
   let summary = "One kernel call";
   let description = [{
-    Operands are the kernel's inputs, results its outputs. `device` names the instance that runs it.
+    Operands are the kernel's inputs, results its outputs. `device` names the instance that runs it,
+    `scalars` gives the values of the kernel's own sizes s0, s1, ….
     ```mlir
-    %r = rt.dispatch @matmul on "cpu0" (%x, %w) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+    %r = rt.dispatch @matmul on "cpu0" #llm.dims<[]> (%x, %w)
+        : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, StrAttr:$device, Variadic<AnyType>:$inputs);
+  let arguments = (ins FlatSymbolRefAttr:$kernel, StrAttr:$device, Llm_DimsAttr:$scalars,
+                       Variadic<AnyType>:$inputs);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let assemblyFormat = [{
-    $kernel `on` $device `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)
+    $kernel `on` $device $scalars `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)
   }];
 }
 

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Weights are streamed: their transforms are evaluated tile by tile while the
+// archive is written, so memory does not grow with the model.
+#include "compiler/bundle/BundleWriter.h"
+
+#include "compiler/bundle/ArchiveWriter.h"
+#include "compiler/bundle/ProgramBuilder.h"
+#include "compiler/ir/llm/Symbols.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+
+namespace llmc {
+namespace {
+
+class BundleWriter {
+public:
+  BundleWriter(BundleContents &contents, std::function<void(uint64_t, uint64_t)> progress)
+      : contents(contents), progress(std::move(progress)) {}
+
+  llvm::Expected<BundleSummary> write(const std::string &path);
+
+private:
+  /// The store's weight that holds what `op` reads, packed.
+  llvm::Expected<const Weight *> packed(rt::WeightOp op);
+  llvm::Error resolveWeights();
+  bool writeEntry(StringRef name, uint64_t alignment, StringRef bytes);
+  bool writeWeights(const BuiltProgram &program);
+  bool finishEntry();
+  std::string manifest() const;
+  llvm::json::Value ioOf(ArrayRef<Type> types,
+                         llvm::function_ref<DictionaryAttr(unsigned)> attrs) const;
+
+  BundleContents &contents;
+  std::function<void(uint64_t, uint64_t)> progress;
+  std::unique_ptr<ArchiveWriter> archive;
+  std::vector<ArchiveEntry> entries;
+  llvm::StringMap<const Weight *> packedWeights; // "layout:transposed:key"
+  DenseMap<Operation *, const Weight *> weightOf;
+  BundleSummary summary;
+};
+
+llvm::Expected<const Weight *> BundleWriter::packed(rt::WeightOp op) {
+  const Weight *source = contents.weights->find(op.getKey());
+  if (!source)
+    return llvm::createStringError("[LLMC1404] the program reads weight '" + op.getKey() +
+                                   "', which was not imported");
+  source = contents.weights->findEqual(*source);
+  std::string key = (op.getLayout() + (op.getTransposed() ? ":t:" : ":n:") + source->name()).str();
+  const Weight *&known = packedWeights[key];
+  if (!known && op.getLayout() == "plain") {
+    known = source;
+  } else if (!known) {
+    std::unique_ptr<WeightTransform> transform =
+        contents.target->packing(op.getLayout(), op.getTransposed());
+    if (!transform)
+      return llvm::createStringError("[LLMC1405] no target packs weights as '" + op.getLayout() +
+                                     "'");
+    llvm::Expected<const Weight *> added =
+        contents.weights->addTransformed(key, std::move(transform), {source});
+    if (!added)
+      return added.takeError();
+    known = *added;
+  }
+  return known;
+}
+
+llvm::Error BundleWriter::resolveWeights() {
+  llvm::Error error = llvm::Error::success();
+  contents.program.walk([&](rt::WeightOp op) {
+    if (error)
+      return;
+    llvm::Expected<const Weight *> weight = packed(op);
+    if (!weight) {
+      error = weight.takeError();
+      return;
+    }
+    weightOf[op] = *weight;
+    op->setAttr("rt.bytes",
+                IntegerAttr::get(IntegerType::get(op.getContext(), 64), (*weight)->byteSize()));
+  });
+  return error;
+}
+
+bool BundleWriter::finishEntry() {
+  std::optional<ArchiveEntry> entry = archive->endEntry();
+  if (entry)
+    entries.push_back(*entry);
+  return entry.has_value();
+}
+
+bool BundleWriter::writeEntry(StringRef name, uint64_t alignment, StringRef bytes) {
+  return archive->beginEntry(std::string_view(name.data(), name.size()), alignment) &&
+         archive->append(bytes.data(), bytes.size()) && finishEntry();
+}
+
+bool BundleWriter::writeWeights(const BuiltProgram &program) {
+  if (program.weights.empty())
+    return true;
+  if (!archive->beginEntry(LLMC_ENTRY_WEIGHTS, LLMC_ALIGN_WEIGHTS))
+    return false;
+  for (const WeightSegment &segment : program.weights) {
+    if (!archive->appendZeros(segment.offset - archive->entrySize()))
+      return false;
+    bool good = true;
+    if (auto constant = dyn_cast<rt::ConstantOp>(segment.source)) {
+      auto values = cast<DenseElementsAttr>(constant.getValue());
+      auto type = cast<RankedTensorType>(constant.getType());
+      uint64_t element = segment.size / std::max<uint64_t>(1, type.getNumElements());
+      ArrayRef<char> raw = values.getRawData();
+      if (type.getElementType().isInteger(1)) {
+        for (bool value : values.getValues<bool>())
+          good = good && archive->append(value ? "\1" : "\0", 1);
+      } else if (values.isSplat()) {
+        for (int64_t i = 0; i < type.getNumElements() && good; ++i)
+          good = archive->append(raw.data(), element);
+      } else {
+        good = archive->append(raw.data(), raw.size());
+      }
+    } else {
+      weightOf.lookup(segment.source)->forEachTile([&](uint64_t, ArrayRef<char> tile) {
+        good = good && archive->append(tile.data(), tile.size());
+        if (progress)
+          progress(archive->entrySize(), program.weightsSize);
+      });
+    }
+    if (!good)
+      return false;
+  }
+  return finishEntry();
+}
+
+llvm::json::Value BundleWriter::ioOf(ArrayRef<Type> types,
+                                     llvm::function_ref<DictionaryAttr(unsigned)> attrs) const {
+  llm::Symbols symbols(contents.program);
+  llvm::json::Array list;
+  for (auto [i, type] : llvm::enumerate(types)) {
+    auto tensor = cast<RankedTensorType>(type);
+    llvm::json::Array dims;
+    for (AffineExpr dim : llm::dimsOf(type)) {
+      if (std::optional<int64_t> size = llm::constantOf(dim))
+        dims.push_back(*size);
+      else
+        dims.push_back(symbols.text(dim));
+    }
+    std::string element;
+    llvm::raw_string_ostream(element) << tensor.getElementType();
+    if (element == "i1")
+      element = "bool";
+    else if (StringRef(element).starts_with("ui"))
+      element = "u" + element.substr(2);
+    DictionaryAttr dictionary = attrs(i);
+    auto textOf = [&](StringRef key, StringRef otherwise) {
+      auto attr = dictionary ? dictionary.getAs<StringAttr>(key) : StringAttr();
+      return attr ? attr.getValue() : otherwise;
+    };
+    list.push_back(llvm::json::Object{{"name", textOf("llm.name", "")},
+                                      {"dtype", element},
+                                      {"dims", std::move(dims)},
+                                      {"role", textOf("llm.role", "other")}});
+  }
+  return list;
+}
+
+std::string BundleWriter::manifest() const {
+  llvm::json::Object entryList, targets, io, hashes;
+  for (const ArchiveEntry &entry : entries)
+    entryList[entry.name] =
+        llvm::json::Object{{"sha256", entry.sha256}, {"size", int64_t(entry.size)}};
+  llvm::json::Array targetList;
+  for (const CodeImage &image : contents.images)
+    targetList.push_back(llvm::json::Object{{"driver", image.driver},
+                                            {"arch", image.arch},
+                                            {"level", image.level},
+                                            {"code", image.entry}});
+  for (auto &[name, hash] : contents.inputHashes)
+    hashes[name] = hash;
+  for (auto function : contents.program.getOps<func::FuncOp>()) {
+    auto kind = function->getAttrOfType<StringAttr>("rt.entry");
+    io[kind ? kind.getValue() : function.getName()] = llvm::json::Object{
+        {"inputs",
+         ioOf(function.getArgumentTypes(), [&](unsigned i) { return function.getArgAttrDict(i); })},
+        {"outputs", ioOf(function.getResultTypes(),
+                         [&](unsigned i) { return function.getResultAttrDict(i); })}};
+  }
+  llvm::json::Object model{{"name", contents.modelName}};
+  if (contents.maxContext > 0)
+    model["max_context"] = contents.maxContext;
+  llvm::json::Object root{
+      {"format", std::to_string(LLMC_FORMAT_MAJOR) + "." + std::to_string(LLMC_FORMAT_MINOR)},
+      {"generator", "llmc " LLMC_VERSION},
+      {"entries", std::move(entryList)},
+      {"targets", std::move(targetList)},
+      {"inputs", std::move(hashes)},
+      {"model", std::move(model)},
+      {"io", std::move(io)}};
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(root)));
+  return text;
+}
+
+llvm::Expected<BundleSummary> BundleWriter::write(const std::string &path) {
+  if (llvm::Error error = resolveWeights())
+    return error;
+  FailureOr<BuiltProgram> program = buildProgram(contents.program, [&](rt::WeightOp op) {
+    return ("weight:" + weightOf.lookup(op)->name()).str();
+  });
+  if (failed(program))
+    return llvm::createStringError("the program could not be written (see above)");
+  std::string error;
+  archive = ArchiveWriter::open(path, error);
+  if (!archive)
+    return llvm::createStringError(std::errc::io_error, error.c_str());
+  bool good = writeEntry(LLMC_ENTRY_PROGRAM, LLMC_ALIGN_DEFAULT, program->bytes);
+  for (const CodeImage &image : contents.images)
+    good = good && writeEntry(image.entry, LLMC_ALIGN_CODE, image.bytes);
+  for (auto &[name, bytes] : contents.extraEntries)
+    good = good && writeEntry(name, LLMC_ALIGN_DEFAULT, bytes);
+  good = good && writeWeights(*program);
+  good =
+      good && writeEntry(LLMC_ENTRY_MANIFEST, LLMC_ALIGN_DEFAULT, manifest()) && archive->commit();
+  if (!good)
+    return llvm::createStringError(std::make_error_code(std::errc::io_error),
+                                   archive->error().c_str());
+  summary.weightBytes = program->weightsSize;
+  summary.weights = program->weights.size();
+  for (const ArchiveEntry &entry : entries)
+    summary.fileSize = std::max(summary.fileSize, entry.offset + entry.size);
+  return summary;
+}
+
+} // namespace
+
+llvm::Expected<BundleSummary> writeBundle(const std::string &path, BundleContents &contents,
+                                          std::function<void(uint64_t, uint64_t)> progress) {
+  return BundleWriter(contents, std::move(progress)).write(path);
+}
+
+} // namespace llmc

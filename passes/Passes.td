@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every graph pass, by group. Each description says what the pass needs, what
+// it leaves, and shows an example.
+#ifndef LLMC_PASSES_PASSES_TD
+#define LLMC_PASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+//===----------------------------------------------------------------------===//
+// partition
+//===----------------------------------------------------------------------===//
+
+def OutlineKernels : Pass<"llmc-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "Turn every llm op into a dispatch of an rt.kernel";
+  let description = [{
+    **Needs**: functions of legal `llm` ops.
+    **Leaves**: functions of `rt` ops, and one `rt.kernel` per distinct body: equal layers share
+    kernels, since a body's sizes are its own symbols and weights are operands. Reshapes become
+    views, constants with one value move into kernels.
+    **Example**:
+    ```mlir
+    %r = llm.elementwise add(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+    becomes
+    ```mlir
+    %r = rt.dispatch @add_0 on "cpu0" #llm.dims<[]> (%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numDispatches", "num-dispatches", "Kernel calls in all entries">,
+    Statistic<"numKernels", "num-kernels", "Distinct kernels">,
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// session
+//===----------------------------------------------------------------------===//
+
+def AssignRoles : Pass<"llmc-assign-roles", "::mlir::ModuleOp"> {
+  let summary = "Say what inputs and outputs mean to a generation loop";
+  let description = [{
+    **Needs**: functions whose arguments and results have `llm.name`.
+    **Leaves**: `llm.role` on those that are token ids, positions, masks, cache or logits; pasts and
+    presents name each other by `llm.pair` and the dimension that grows by `llm.cache_axis`. Names
+    are those of the exporters; types decide where names are ambiguous.
+    **Example**: an argument `{llm.name = "input_ids"}` gets `llm.role = "ids"`.
+    ```mlir
+    func.func @main(%ids: tensor<1x4xi64> {llm.name = "input_ids", llm.role = "ids"})
+    ```
+  }];
+}
+
+#endif // LLMC_PASSES_PASSES_TD

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every op becomes a call of a kernel that knows nothing of where it stands:
+// its sizes are numbered afresh, its weights are operands. Bodies that print
+// alike are the same kernel, so a model of 80 equal layers compiles one.
+#include "compiler/ir/llm/Dims.h"
+#include "compiler/target/Target.h"
+#include "passes/Passes.h"
+
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace llmc {
+
+#define GEN_PASS_DEF_OUTLINEKERNELS
+#include "passes/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+constexpr llvm::StringLiteral kDeviceAttr = "llm.device";
+constexpr llvm::StringLiteral kDefaultDevice = "cpu0";
+
+/// Gives each distinct run-time size of a kernel a symbol of its own, in order of appearance.
+class LocalSizes {
+public:
+  explicit LocalSizes(MLIRContext *context) {
+    replacer.addReplacement([this,
+                             context](llm::DimsAttr dims) -> std::pair<Attribute, WalkResult> {
+      SmallVector<AffineExpr> local;
+      for (AffineExpr expr : dims.getExprs()) {
+        if (!isa<AffineConstantExpr>(expr)) {
+          unsigned position = positions.insert({expr, unsigned(positions.size())}).first->second;
+          expr = getAffineSymbolExpr(position, context);
+        }
+        local.push_back(expr);
+      }
+      return {llm::DimsAttr::get(context, local), WalkResult::skip()};
+    });
+  }
+
+  Type localize(Type type) { return replacer.replace(type); }
+  void localize(Operation *op) {
+    replacer.replaceElementsIn(op, /*replaceAttrs=*/true, /*replaceLocs=*/false,
+                               /*replaceTypes=*/true);
+  }
+  /// The outer sizes, in the order of the kernel's symbols.
+  SmallVector<AffineExpr> outer() const {
+    return llvm::map_to_vector(positions, [](const auto &entry) { return entry.first; });
+  }
+
+private:
+  AttrTypeReplacer replacer;
+  llvm::MapVector<AffineExpr, unsigned> positions;
+};
+
+/// A constant that a kernel holds itself instead of reading it from memory.
+bool isInlineConstant(Operation *op) {
+  auto constant = dyn_cast_or_null<llm::ConstantOp>(op);
+  auto values = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  return values && values.isSplat() && values.getNumElements() > 0;
+}
+
+/// "add", "matmul": what a kernel mainly does.
+std::string nameOf(Operation *op) {
+  if (auto elementwise = dyn_cast<llm::ElementwiseOp>(op))
+    return llm::stringifyElementKind(elementwise.getKind()).str();
+  if (auto reduce = dyn_cast<llm::ReduceOp>(op))
+    return "reduce_" + llm::stringifyReduceKind(reduce.getKind()).str();
+  return op->getName().stripDialect().str();
+}
+
+/// "add f32[s0, 768]": for people who read profiles.
+std::string labelOf(Operation *op, Type type) {
+  std::string label = nameOf(op);
+  auto tensor = dyn_cast_or_null<RankedTensorType>(type);
+  if (!tensor)
+    return label;
+  llvm::raw_string_ostream stream(label);
+  stream << ' ' << tensor.getElementType() << '[';
+  llvm::interleaveComma(tensor.getShape(), stream, [&](int64_t size) {
+    if (ShapedType::isDynamic(size))
+      stream << '?';
+    else
+      stream << size;
+  });
+  stream << ']';
+  return label;
+}
+
+struct OutlineKernelsPass : impl::OutlineKernelsBase<OutlineKernelsPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    target = TargetSet::find(&getContext(), "cpu");
+    kernelBuilder = OpBuilder::atBlockEnd(module.getBody());
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isDeclaration())
+        outline(function);
+    numKernels = kernels.size();
+  }
+
+private:
+  void outline(func::FuncOp function);
+  void dispatch(Operation *op);
+  Value weightFor(llm::WeightOp weight, Operation *user, unsigned operand, OpBuilder &builder);
+
+  const Target *target = nullptr;
+  OpBuilder kernelBuilder = OpBuilder(static_cast<MLIRContext *>(nullptr));
+  llvm::StringMap<StringAttr> kernels; // body text -> symbol
+};
+
+void OutlineKernelsPass::outline(func::FuncOp function) {
+  Block &body = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    OpBuilder builder(&op);
+    if (isa<func::ReturnOp, llm::WeightOp>(op) || isInlineConstant(&op) ||
+        isa<rt::RtDialect>(op.getDialect()))
+      continue;
+    if (auto constant = dyn_cast<llm::ConstantOp>(op)) {
+      auto replacement =
+          rt::ConstantOp::create(builder, op.getLoc(), constant.getType(), constant.getValueAttr());
+      constant.replaceAllUsesWith(replacement.getResult());
+      op.erase();
+    } else if (auto reshape = dyn_cast<llm::ReshapeOp>(op);
+               reshape && !isInlineConstant(reshape.getInput().getDefiningOp())) {
+      Value input = reshape.getInput();
+      if (auto weight = input.getDefiningOp<llm::WeightOp>())
+        input = weightFor(weight, &op, 0, builder);
+      auto view = rt::ViewOp::create(builder, op.getLoc(), reshape.getType(), input);
+      reshape.replaceAllUsesWith(view.getResult());
+      op.erase();
+    } else {
+      dispatch(&op);
+    }
+  }
+  // What the function returns must be in memory: constants and weights that no kernel touched.
+  auto terminator = cast<func::ReturnOp>(body.getTerminator());
+  OpBuilder builder(terminator);
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    Operation *producer = operand.get().getDefiningOp();
+    if (auto weight = dyn_cast_or_null<llm::WeightOp>(producer))
+      operand.set(weightFor(weight, terminator, operand.getOperandNumber(), builder));
+    else if (auto constant = dyn_cast_or_null<llm::ConstantOp>(producer))
+      operand.set(rt::ConstantOp::create(builder, constant.getLoc(), constant.getType(),
+                                         constant.getValueAttr()));
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (isa<llm::WeightOp, llm::ConstantOp>(op) && op.use_empty())
+      op.erase();
+}
+
+Value OutlineKernelsPass::weightFor(llm::WeightOp weight, Operation *user, unsigned operand,
+                                    OpBuilder &builder) {
+  std::string layout = target && !isa<func::ReturnOp, llm::ReshapeOp>(user)
+                           ? target->weightLayout(user, operand)
+                           : "plain";
+  auto type = cast<RankedTensorType>(weight.getType());
+  bool transposed = false;
+  if (layout != "plain") {
+    // A packed weight's type says so, which keeps kernels that read another form apart.
+    auto matmul = dyn_cast<llm::MatmulOp>(user);
+    transposed = matmul && matmul.getTransposeRhs();
+    type = RankedTensorType::get(type.getShape(), type.getElementType(),
+                                 builder.getStringAttr(layout));
+  }
+  return rt::WeightOp::create(builder, weight.getLoc(), type, weight.getKeyAttr(),
+                              builder.getStringAttr(layout), transposed);
+}
+
+void OutlineKernelsPass::dispatch(Operation *op) {
+  OpBuilder builder(op);
+  MLIRContext *context = op->getContext();
+  Location loc = op->getLoc();
+  llvm::SetVector<Value> outside; // operands of the call
+  SmallVector<Operation *> inlined;
+  DenseMap<Value, Value> fetched; // llm.weight -> rt.weight
+  for (OpOperand &operand : op->getOpOperands()) {
+    Operation *producer = operand.get().getDefiningOp();
+    if (isInlineConstant(producer)) {
+      if (!llvm::is_contained(inlined, producer))
+        inlined.push_back(producer);
+    } else if (auto weight = dyn_cast_or_null<llm::WeightOp>(producer)) {
+      Value &value = fetched[operand.get()];
+      if (!value)
+        value = weightFor(weight, op, operand.getOperandNumber(), builder);
+      outside.insert(value);
+    } else {
+      outside.insert(operand.get());
+    }
+  }
+
+  // The body, with the kernel's own sizes.
+  LocalSizes sizes(context);
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(loc);
+  OpBuilder inner = OpBuilder::atBlockEnd(scratch->getBody());
+  std::string label = labelOf(op, op->getNumResults() ? op->getResult(0).getType() : Type());
+  auto kernel = rt::KernelOp::create(inner, loc, "k", label, 0);
+  Block *body = inner.createBlock(&kernel.getBody());
+  IRMapping mapping;
+  for (Value value : outside)
+    mapping.map(value, body->addArgument(sizes.localize(value.getType()), loc));
+  for (auto [weight, value] : fetched)
+    mapping.map(weight, mapping.lookup(value));
+  for (Operation *constant : inlined)
+    inner.clone(*constant, mapping);
+  Operation *clone = inner.clone(*op, mapping);
+  clone->removeDiscardableAttr(kDeviceAttr);
+  sizes.localize(clone);
+  rt::YieldOp::create(inner, loc, clone->getResults());
+  SmallVector<AffineExpr> scalars = sizes.outer();
+  kernel.setSizes(scalars.size());
+
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  kernel->print(stream, OpPrintingFlags().useLocalScope());
+  StringAttr &symbol = kernels[text];
+  if (!symbol) {
+    symbol = builder.getStringAttr(nameOf(op) + "_" + std::to_string(kernels.size() - 1));
+    kernel.setSymNameAttr(symbol);
+    kernel->remove();
+    kernelBuilder.insert(kernel);
+  }
+
+  auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  auto call =
+      rt::DispatchOp::create(builder, loc, op->getResultTypes(), FlatSymbolRefAttr::get(symbol),
+                             device ? device : builder.getStringAttr(kDefaultDevice),
+                             llm::DimsAttr::get(context, scalars), outside.getArrayRef());
+  op->replaceAllUsesWith(call->getResults());
+  op->erase();
+  ++numDispatches;
+}
+
+} // namespace
+} // namespace llmc
