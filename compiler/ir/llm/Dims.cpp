@@ -123,27 +123,29 @@ AffineExpr productOf(ArrayRef<AffineExpr> dims, MLIRContext *context) {
 }
 
 std::optional<AffineExpr> exactQuotient(AffineExpr a, AffineExpr b) {
-  Polynomial numerator = polynomialOf(a), denominator = polynomialOf(b);
-  if (numerator.empty() && !denominator.empty())
-    return getAffineConstantExpr(0, a.getContext());
-  if (denominator.size() != 1) {
-    if (!denominator.empty() && canonical(a) == canonical(b))
-      return getAffineConstantExpr(1, a.getContext());
+  // Long division by leading terms: the map's order is graded and respects products.
+  Polynomial numerator = polynomialOf(a), denominator = polynomialOf(b), quotient;
+  if (denominator.empty())
     return std::nullopt;
-  }
   const auto &[divisor, divisorCoefficient] = *denominator.begin();
-  Polynomial quotient;
-  for (auto &[monomial, coefficient] : numerator) {
-    if (coefficient % divisorCoefficient != 0)
+  while (!numerator.empty()) {
+    auto [rest, coefficient] = *numerator.begin();
+    if (divisorCoefficient == -1 || coefficient % divisorCoefficient != 0)
       return std::nullopt;
-    Monomial rest(monomial);
     for (unsigned symbol : divisor) {
       auto *found = llvm::find(rest, symbol);
       if (found == rest.end())
         return std::nullopt;
       rest.erase(found);
     }
-    addTerm(quotient, rest, coefficient / divisorCoefficient);
+    int64_t factor = coefficient / divisorCoefficient;
+    addTerm(quotient, rest, factor);
+    for (auto &[monomial, inner] : denominator) {
+      Monomial product(monomial);
+      product.append(rest.begin(), rest.end());
+      llvm::sort(product);
+      addTerm(numerator, product, int64_t(0 - uint64_t(inner) * uint64_t(factor)));
+    }
   }
   return exprOf(quotient, a.getContext());
 }
@@ -153,6 +155,12 @@ bool provablyNonNegative(AffineExpr expr) {
     if (coefficient < 0)
       return false;
   return true;
+}
+
+void forEachTerm(AffineExpr expr,
+                 llvm::function_ref<void(ArrayRef<unsigned> symbols, int64_t coefficient)> use) {
+  for (auto &[monomial, coefficient] : polynomialOf(expr))
+    use(monomial, coefficient);
 }
 
 SmallVector<unsigned> symbolsIn(AffineExpr expr) {

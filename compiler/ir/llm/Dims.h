@@ -28,11 +28,18 @@ mlir::AffineExpr canonical(mlir::AffineExpr expr);
 /// Product of sizes in normal form; 1 for none.
 mlir::AffineExpr productOf(llvm::ArrayRef<mlir::AffineExpr> dims, mlir::MLIRContext *context);
 
-/// `a / b` when it is exact as polynomials (b a single term), e.g. s0 * 64 / 16 = s0 * 4.
+/// `a / b` when it is exact as polynomials, e.g. s0 * 64 / 16 = s0 * 4.
 std::optional<mlir::AffineExpr> exactQuotient(mlir::AffineExpr a, mlir::AffineExpr b);
 
-/// Whether `expr` is >= 0 for all sizes >= 0. False when unknown.
+/// Whether `expr` is >= 0 when all its symbols are. False when unknown. `Symbols::nonNegative`
+/// also knows what computed symbols are made of, some of which may be negative.
 bool provablyNonNegative(mlir::AffineExpr expr);
+
+/// Calls `use` for each term of the polynomial: its symbols (ascending, repeated for powers) and
+/// its coefficient.
+void forEachTerm(
+    mlir::AffineExpr expr,
+    llvm::function_ref<void(llvm::ArrayRef<unsigned> symbols, int64_t coefficient)> use);
 
 /// Positions of all symbols in `expr`, ascending.
 llvm::SmallVector<unsigned> symbolsIn(mlir::AffineExpr expr);

@@ -103,6 +103,97 @@ AffineExpr Symbols::computed(SymbolKind kind, AffineExpr a, AffineExpr b) {
   return getAffineSymbolExpr(symbols.size() - 1, context());
 }
 
+bool Symbols::nonNegativeSymbol(unsigned position, int depth) const {
+  SymbolAttr symbol = symbols[position];
+  switch (symbol.getKind()) {
+  case SymbolKind::Input:
+  case SymbolKind::SessionSeq:
+  case SymbolKind::SessionPast:
+  case SymbolKind::Broadcast:
+    return true;
+  default:
+    break;
+  }
+  if (depth == 0)
+    return false;
+  AffineExpr a = symbol.getOperands().getExprs()[0], b = symbol.getOperands().getExprs()[1];
+  switch (symbol.getKind()) {
+  case SymbolKind::Mod:
+    return nonNegative(b, depth - 1);
+  case SymbolKind::Max:
+    return nonNegative(a, depth - 1) || nonNegative(b, depth - 1);
+  default: // FloorDiv, Min
+    return nonNegative(a, depth - 1) && nonNegative(b, depth - 1);
+  }
+}
+
+bool Symbols::nonNegative(AffineExpr expr, int depth) const {
+  // Every term with a known sign; symbols of unknown sign spoil the terms they are in.
+  bool evident = true;
+  forEachTerm(expr, [&](ArrayRef<unsigned> term, int64_t coefficient) {
+    evident &= coefficient > 0 && llvm::all_of(term, [&](unsigned position) {
+                 return nonNegativeSymbol(position, depth);
+               });
+  });
+  if (evident)
+    return true;
+  if (depth == 0)
+    return false;
+  // A computed symbol lies between its bounds: put in the one that makes `expr` smaller.
+  for (unsigned position : symbolsIn(expr)) {
+    SymbolAttr symbol = symbols[position];
+    if (!symbol.getOperands())
+      continue;
+    bool rising = true, falling = true, linear = true;
+    forEachTerm(expr, [&](ArrayRef<unsigned> term, int64_t coefficient) {
+      int64_t power = llvm::count(term, position);
+      if (power == 0)
+        return;
+      linear &= power == 1 && llvm::all_of(term, [&](unsigned other) {
+                  return other == position || nonNegativeSymbol(other, depth - 1);
+                });
+      (coefficient > 0 ? falling : rising) = false;
+    });
+    if (!linear)
+      continue;
+    AffineExpr a = symbol.getOperands().getExprs()[0], b = symbol.getOperands().getExprs()[1];
+    auto holdsWith = [&](AffineExpr bound) {
+      return nonNegative(
+          substitute(expr, [&](unsigned p) { return p == position ? bound : AffineExpr(); }),
+          depth - 1);
+    };
+    switch (symbol.getKind()) {
+    case SymbolKind::Min:
+      if (falling ? holdsWith(a) || holdsWith(b) : holdsWith(a) && holdsWith(b))
+        return true;
+      break;
+    case SymbolKind::Max:
+      if (rising ? holdsWith(a) || holdsWith(b) : holdsWith(a) && holdsWith(b))
+        return true;
+      break;
+    case SymbolKind::Broadcast:
+      if (holdsWith(a) && holdsWith(b))
+        return true;
+      break;
+    case SymbolKind::FloorDiv:
+      if (falling && constantOf(b).value_or(0) > 0 && nonNegative(a, depth - 1) && holdsWith(a))
+        return true;
+      break;
+    case SymbolKind::Mod:
+      if (falling && constantOf(b).value_or(0) > 0 && holdsWith(canonical(b - 1)))
+        return true;
+      break;
+    default:
+      break;
+    }
+  }
+  return false;
+}
+
+AffineExpr Symbols::isNegative(AffineExpr expr) {
+  return canonical(min(max(expr, constant(-1)), constant(0)) * -1);
+}
+
 AffineExpr Symbols::floorDiv(AffineExpr a, AffineExpr b) {
   if (std::optional<AffineExpr> quotient = exactQuotient(a, b))
     return *quotient;
@@ -122,18 +213,18 @@ AffineExpr Symbols::mod(AffineExpr a, AffineExpr b) {
 }
 
 AffineExpr Symbols::min(AffineExpr a, AffineExpr b) {
-  if (provablyNonNegative(sub(b, a)))
+  if (nonNegative(sub(b, a)))
     return a;
-  if (provablyNonNegative(sub(a, b)))
+  if (nonNegative(sub(a, b)))
     return b;
   return isa<AffineConstantExpr>(a) ? computed(SymbolKind::Min, b, a)
                                     : computed(SymbolKind::Min, a, b);
 }
 
 AffineExpr Symbols::max(AffineExpr a, AffineExpr b) {
-  if (provablyNonNegative(sub(a, b)))
+  if (nonNegative(sub(a, b)))
     return a;
-  if (provablyNonNegative(sub(b, a)))
+  if (nonNegative(sub(b, a)))
     return b;
   return isa<AffineConstantExpr>(a) ? computed(SymbolKind::Max, b, a)
                                     : computed(SymbolKind::Max, a, b);
@@ -179,7 +270,7 @@ void Symbols::requireEqual(AffineExpr a, AffineExpr b, const Twine &message) {
 }
 
 void Symbols::requireAtMost(AffineExpr a, AffineExpr b, const Twine &message) {
-  if (!provablyNonNegative(sub(b, a)))
+  if (!nonNegative(sub(b, a)))
     require(CheckKind::Le, a, b, message);
 }
 

@@ -43,6 +43,10 @@ public:
   mlir::AffineExpr add(mlir::AffineExpr a, mlir::AffineExpr b) const { return canonical(a + b); }
   mlir::AffineExpr sub(mlir::AffineExpr a, mlir::AffineExpr b) const { return canonical(a - b); }
   mlir::AffineExpr mul(mlir::AffineExpr a, mlir::AffineExpr b) const { return canonical(a * b); }
+  /// Whether `expr` is >= 0 in every call. False when unknown.
+  bool nonNegative(mlir::AffineExpr expr) const { return nonNegative(expr, /*depth=*/4); }
+  /// 1 when `expr` is negative, else 0.
+  mlir::AffineExpr isNegative(mlir::AffineExpr expr);
   /// Floor division and its rest; exact quotients stay polynomials. `b` must not be constant 0.
   mlir::AffineExpr floorDiv(mlir::AffineExpr a, mlir::AffineExpr b);
   mlir::AffineExpr mod(mlir::AffineExpr a, mlir::AffineExpr b);
@@ -61,6 +65,8 @@ public:
   std::string text(mlir::AffineExpr expr) const;
 
 private:
+  bool nonNegative(mlir::AffineExpr expr, int depth) const;
+  bool nonNegativeSymbol(unsigned position, int depth) const;
   mlir::AffineExpr computed(SymbolKind kind, mlir::AffineExpr a, mlir::AffineExpr b);
   void require(CheckKind kind, mlir::AffineExpr a, mlir::AffineExpr b, const llvm::Twine &message);
   /// The definition when `expr` is a single computed symbol of `kind`, else null.
