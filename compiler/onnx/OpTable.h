@@ -8,6 +8,8 @@
 
 #include "mlir/Support/LLVM.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 namespace llmc::onnx {
 
 class Lowering;

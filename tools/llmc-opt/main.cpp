@@ -2,7 +2,9 @@
 //
 // llmc-opt: runs any of the compiler's passes on a .mlir file.
 #include "compiler/ir/llm/LlmDialect.h"
+#include "compiler/ir/onnx/OnnxDialect.h"
 #include "compiler/ir/rt/RtDialect.h"
+#include "compiler/onnx/LegalizeOnnx.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -10,7 +12,9 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<llmc::llm::LlmDialect, llmc::rt::RtDialect, mlir::func::FuncDialect>();
+  registry.insert<llmc::llm::LlmDialect, llmc::onnx::OnnxDialect, llmc::rt::RtDialect,
+                  mlir::func::FuncDialect>();
   mlir::registerTransformsPasses();
+  llmc::onnx::registerLegalizeOnnxPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "llmc optimizer driver\n", registry));
 }

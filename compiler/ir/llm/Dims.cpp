@@ -129,7 +129,8 @@ std::optional<AffineExpr> exactQuotient(AffineExpr a, AffineExpr b) {
     return std::nullopt;
   const auto &[divisor, divisorCoefficient] = *denominator.begin();
   while (!numerator.empty()) {
-    auto [rest, coefficient] = *numerator.begin();
+    Monomial rest = numerator.begin()->first;
+    int64_t coefficient = numerator.begin()->second;
     if (divisorCoefficient == -1 || coefficient % divisorCoefficient != 0)
       return std::nullopt;
     for (unsigned symbol : divisor) {

@@ -92,6 +92,10 @@ def Llm_ElementKind : I32EnumAttr<"ElementKind", "scalar function", [
     I32EnumAttrCase<"Sign", 20, "sign">, I32EnumAttrCase<"Not", 21, "not">,
     I32EnumAttrCase<"IsNan", 22, "isnan">, I32EnumAttrCase<"IsInf", 23, "isinf">,
     I32EnumAttrCase<"Cast", 24, "cast">, I32EnumAttrCase<"BitNot", 25, "bitnot">,
+    I32EnumAttrCase<"Acos", 26, "acos">, I32EnumAttrCase<"Acosh", 27, "acosh">,
+    I32EnumAttrCase<"Asin", 28, "asin">, I32EnumAttrCase<"Asinh", 29, "asinh">,
+    I32EnumAttrCase<"Atan", 30, "atan">, I32EnumAttrCase<"Atanh", 31, "atanh">,
+    I32EnumAttrCase<"Cosh", 32, "cosh">, I32EnumAttrCase<"Sinh", 33, "sinh">,
     // Two operands of one type.
     I32EnumAttrCase<"Add", 40, "add">, I32EnumAttrCase<"Sub", 41, "sub">,
     I32EnumAttrCase<"Mul", 42, "mul">, I32EnumAttrCase<"Div", 43, "div">,
@@ -99,6 +103,7 @@ def Llm_ElementKind : I32EnumAttr<"ElementKind", "scalar function", [
     I32EnumAttrCase<"Fmod", 46, "fmod">, I32EnumAttrCase<"Min", 47, "min">,
     I32EnumAttrCase<"Max", 48, "max">, I32EnumAttrCase<"And", 49, "and">,
     I32EnumAttrCase<"Or", 50, "or">, I32EnumAttrCase<"Xor", 51, "xor">,
+    I32EnumAttrCase<"Shl", 52, "shl">, I32EnumAttrCase<"Shr", 53, "shr">,
     // Two operands of one type, boolean result.
     I32EnumAttrCase<"Equal", 60, "eq">, I32EnumAttrCase<"Less", 61, "lt">,
     I32EnumAttrCase<"LessEqual", 62, "le">, I32EnumAttrCase<"Greater", 63, "gt">,
@@ -114,7 +119,9 @@ def Llm_ElementwiseOp : Llm_Op<"elementwise", [Pure]> {
   let description = [{
     `kind` names the function. Integer division truncates; `mod` has the sign of
     the divisor, `fmod` that of the dividend; `round` is half to even; `min` and
-    `max` propagate NaN; `cast` saturates nothing and truncates towards zero;
+    `max` propagate NaN; `cast` saturates nothing and truncates towards zero, to `i1`
+    it tests for not 0; `and`, `or`, `xor` are bitwise, `shl` and `shr` shift zeros in
+    (all bits out from a distance of the width on);
     `select` takes an `i1` condition first. `i1` counts as the integers 0 and 1.
     ```mlir
     %r = llm.elementwise add(%a, %b) : (tensor<4x1xf32>, tensor<3xf32>) -> tensor<4x3xf32>

@@ -124,7 +124,7 @@ LogicalResult scatterNd(Lowering &l) {
 Tensor constantRange(Lowering &l, double start, double limit, double delta, Type type) {
   double count = std::max(std::ceil((limit - start) / delta), 0.0);
   if (!(count <= 1 << 24))
-    return l.fail(1203, "Range of " + Twine(count) + " elements is too long");
+    return l.fail(1203, "Range of " + Twine(uint64_t(std::min(count, 1e18))) + " elements is too long");
   SmallVector<Attribute> values;
   for (int64_t i = 0; i < int64_t(count); ++i)
     values.push_back(FloatAttr::get(type, start + double(i) * delta));

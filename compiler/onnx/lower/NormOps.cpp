@@ -34,7 +34,7 @@ LogicalResult layerNorm(Lowering &l) {
   bool inside = (!scale || isTrailing(x, scale, *axis)) && (!bias || isTrailing(x, bias, *axis));
   Tensor y = l.make<llm::LayerNormOp>(
       x.dims(), x.elementType(), l.value(x), inside && scale ? l.value(scale) : Value(),
-      inside && bias ? l.value(bias) : Value(), *axis, l.builder.getF64FloatAttr(epsilon));
+      inside && bias ? l.value(bias) : Value(), *axis, llvm::APFloat(epsilon));
   if (!inside && scale)
     y = l.mul(y, scale);
   if (!inside && bias)
@@ -64,7 +64,7 @@ LogicalResult rmsNorm(Lowering &l) {
   bool inside = scale && isTrailing(x, scale, *axis) && scale.elementType() == x.elementType();
   Tensor y = l.make<llm::RmsNormOp>(x.dims(), x.elementType(), l.value(x),
                                     inside ? l.value(scale) : Value(), *axis,
-                                    l.builder.getF64FloatAttr(l.floatAttr("epsilon", 1e-5)));
+                                    llvm::APFloat(l.floatAttr("epsilon", 1e-5)));
   if (scale && !inside)
     y = l.mul(l.cast(y, scale.elementType()), scale);
   return l.results({y});

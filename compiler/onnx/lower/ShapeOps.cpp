@@ -315,12 +315,12 @@ LogicalResult sliceWith(Lowering &l, Tensor x, const Sizes &starts, const Sizes 
   llm::Symbols &symbols = l.symbols;
   Sizes dims = x.dims(), from(x.rank(), l.size(0));
   SmallVector<int64_t> by(x.rank(), 1);
-  for (auto [axis, start, end, step] : llvm::zip_equal(*positive, starts, ends, steps)) {
+  for (auto [axis, start, end, given] : llvm::zip_equal(*positive, starts, ends, steps)) {
     AffineExpr size = dims[axis], zero = l.size(0), last = symbols.sub(size, l.size(1));
-    if (step == 0)
+    if (given == 0)
       return l.result(l.fail(1203, "Slice has a step of 0"));
     // Steps beyond any size act alike.
-    step = std::clamp<int64_t>(step, -(int64_t(1) << 31), int64_t(1) << 31);
+    int64_t step = std::clamp<int64_t>(given, -(int64_t(1) << 31), int64_t(1) << 31);
     by[axis] = step;
     AffineExpr count;
     if (step > 0) {
