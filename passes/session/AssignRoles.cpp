@@ -54,6 +54,10 @@ struct AssignRolesPass : impl::AssignRolesBase<AssignRolesPass> {
 
 private:
   void assign(func::FuncOp function);
+  /// For exports whose outputs have no telling names: a present is the concatenation of its past
+  /// with something, and logits are what is left with a row for each token id.
+  void assignByStructure(func::FuncOp function);
+  void pair(func::FuncOp function, unsigned input, unsigned output, unsigned axis);
 };
 
 StringRef nameOfInput(func::FuncOp function, unsigned i) {
@@ -80,6 +84,63 @@ std::optional<unsigned> growingAxis(Type past, Type present) {
   return axis;
 }
 
+/// Whether a role, which may be absent, is `name`.
+bool is(Attribute role, StringRef name) {
+  auto text = dyn_cast_or_null<StringAttr>(role);
+  return text && text.getValue() == name;
+}
+
+void AssignRolesPass::pair(func::FuncOp function, unsigned input, unsigned output, unsigned axis) {
+  OpBuilder b(&getContext());
+  function.setArgAttr(input, "llm.role", b.getStringAttr("past"));
+  function.setArgAttr(input, "llm.pair", b.getI64IntegerAttr(output));
+  function.setArgAttr(input, "llm.cache_axis", b.getI64IntegerAttr(axis));
+  function.setResultAttr(output, "llm.role", b.getStringAttr("present"));
+  function.setResultAttr(output, "llm.pair", b.getI64IntegerAttr(input));
+  function.setResultAttr(output, "llm.cache_axis", b.getI64IntegerAttr(axis));
+}
+
+void AssignRolesPass::assignByStructure(func::FuncOp function) {
+  OpBuilder b(&getContext());
+  auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  std::optional<SmallVector<AffineExpr>> ids;
+  bool hasLogits = false;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (is(function.getArgAttr(i, "llm.role"), "ids"))
+      ids = llm::dimsOf(function.getArgument(i).getType());
+  for (auto [o, value] : llvm::enumerate(terminator.getOperands())) {
+    hasLogits |= is(function.getResultAttr(o, "llm.role"), "logits");
+    auto concat = value.getDefiningOp<llm::ConcatOp>();
+    auto past = concat ? dyn_cast<BlockArgument>(concat.getInputs().front()) : BlockArgument();
+    if (!past || function.getResultAttr(o, "llm.role") ||
+        function.getArgAttr(past.getArgNumber(), "llm.role"))
+      continue;
+    if (std::optional<unsigned> axis = growingAxis(past.getType(), value.getType()))
+      pair(function, past.getArgNumber(), o, *axis);
+  }
+  if (hasLogits || !ids || ids->size() != 2)
+    return;
+  std::optional<unsigned> candidate;
+  for (unsigned o = 0; o < function.getNumResults(); ++o) {
+    auto type = dyn_cast<RankedTensorType>(function.getResultTypes()[o]);
+    if (!type || function.getResultAttr(o, "llm.role") || type.getRank() != 3 ||
+        !isa<FloatType>(type.getElementType()))
+      continue;
+    SmallVector<AffineExpr> dims = llm::dimsOf(type);
+    if (dims[0] != (*ids)[0] || dims[1] != (*ids)[1])
+      continue;
+    if (candidate)
+      return; // two would fit: no guess
+    candidate = o;
+  }
+  // A decoder's only such output; an encoder's hidden states have no cache beside them.
+  bool hasCache = llvm::any_of(llvm::seq(0u, function.getNumArguments()), [&](unsigned i) {
+    return is(function.getArgAttr(i, "llm.role"), "past");
+  });
+  if (candidate && hasCache)
+    function.setResultAttr(*candidate, "llm.role", b.getStringAttr("logits"));
+}
+
 void AssignRolesPass::assign(func::FuncOp function) {
   OpBuilder b(&getContext());
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -100,15 +161,11 @@ void AssignRolesPass::assign(func::FuncOp function) {
           growingAxis(function.getArgument(i).getType(), function.getResultTypes()[o]);
       if (!axis)
         continue;
-      function.setArgAttr(i, "llm.role", b.getStringAttr("past"));
-      function.setArgAttr(i, "llm.pair", b.getI64IntegerAttr(o));
-      function.setArgAttr(i, "llm.cache_axis", b.getI64IntegerAttr(*axis));
-      function.setResultAttr(o, "llm.role", b.getStringAttr("present"));
-      function.setResultAttr(o, "llm.pair", b.getI64IntegerAttr(i));
-      function.setResultAttr(o, "llm.cache_axis", b.getI64IntegerAttr(*axis));
+      pair(function, i, o, *axis);
       break;
     }
   }
+  assignByStructure(function);
 }
 
 } // namespace
