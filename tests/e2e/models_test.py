@@ -68,12 +68,16 @@ def test_austen_continues_as_pytorch_does(austen, threads):
     for expected in prompts():
         shown = llmc("generate", austen, "--prompt-ids", ",".join(map(str, expected["prompt_ids"])), "-n", len(expected["ids"]),
                      "--greedy", "--ids", "--threads", threads).stdout
-        assert [int(word) for word in shown.split()] == expected["ids"]
+        assert [int(word) for word in shown.split()] == until_end(expected["ids"])
 
 
 def prompts():
-    content = json.loads((AUSTEN / "expected.json").read_text())
-    return content["cases"]
+    return json.loads((AUSTEN / "expected.json").read_text())["cases"]
+
+
+def until_end(ids):
+    """What generation gives of PyTorch's ids, which go on behind the end of text (id 0)."""
+    return ids[:ids.index(0)] if 0 in ids else ids
 
 
 def test_outputs_do_not_depend_on_threads(austen, tmp_path):
@@ -93,7 +97,7 @@ def test_prompt_text_is_tokenized_as_expected(austen):
 
 
 def test_context_overflow_is_refused(austen):
-    done = llmc("generate", austen, "--prompt-ids", ",".join(["5"] * 20), "-n", 10, "--context", 24, "--greedy", "--ids", code=1)
+    done = llmc("generate", austen, "--prompt-ids", ",".join(["5"] * 30), "-n", 10, "--context", 24, "--greedy", "--ids", code=1)
     assert "24" in done.stderr
 
 
