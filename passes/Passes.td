@@ -34,6 +34,29 @@ def OutlineKernels : Pass<"llmc-outline-kernels", "::mlir::ModuleOp"> {
 }
 
 //===----------------------------------------------------------------------===//
+// quantize
+//===----------------------------------------------------------------------===//
+
+def NarrowWeights : Pass<"llmc-narrow-weights", "::mlir::ModuleOp"> {
+  let summary = "Store the weights of matrix products in bf16";
+  let description = [{
+    **Needs**: legal `llm` ops.
+    **Leaves**: rank-2 f32 weights of `llm.matmul` as bf16, rounded half to even when the bundle is
+    written; everything computed stays f32.
+    **Example**: with `format=bf16`
+    ```mlir
+    %w = llm.weight "fc" : tensor<8x16xf32>
+    ```
+    becomes
+    ```mlir
+    %w = llm.weight "fc" : tensor<8x16xbf16>
+    ```
+  }];
+  let options = [Option<"format", "format", "std::string", "\"f32\"", "f32 (nothing changes) or bf16">];
+  let statistics = [Statistic<"numNarrowed", "num-narrowed", "Products that read narrow weights">];
+}
+
+//===----------------------------------------------------------------------===//
 // session
 //===----------------------------------------------------------------------===//
 

@@ -19,12 +19,15 @@ namespace {
 struct GraphOptions : PassPipelineOptions<GraphOptions> {
   Option<bool> optimize{*this, "optimize", llvm::cl::desc("recover and fuse (-O2)"),
                         llvm::cl::init(true)};
+  Option<std::string> weights{*this, "weights", llvm::cl::desc("storage of matmul weights"),
+                              llvm::cl::init("f32")};
 };
 
-void buildGraphPipeline(OpPassManager &passes, const GraphOptions &) {
+void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
   passes.addPass(createAssignRoles());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  passes.addPass(createNarrowWeights({.format = options.weights}));
   passes.addPass(createOutlineKernels());
 }
 

@@ -6,6 +6,7 @@
 
 #include "compiler/bundle/ArchiveWriter.h"
 #include "compiler/bundle/ProgramBuilder.h"
+#include "compiler/ir/WeightTransforms.h"
 #include "compiler/ir/llm/Symbols.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -50,6 +51,19 @@ llvm::Expected<const Weight *> BundleWriter::packed(rt::WeightOp op) {
     return llvm::createStringError("[LLMC1404] the program reads weight '" + op.getKey() +
                                    "', which was not imported");
   source = contents.weights->findEqual(*source);
+  // A program may ask for fewer bits than the model brought.
+  if (cast<RankedTensorType>(op.getType()).getElementType().isBF16() &&
+      source->type().element != ElementType::BF16) {
+    const Weight *&narrow = packedWeights[(source->name() + ":bf16").str()];
+    if (!narrow) {
+      llvm::Expected<const Weight *> added = contents.weights->addTransformed(
+          (source->name() + ":bf16").str(), convertToBf16(), {source});
+      if (!added)
+        return added.takeError();
+      narrow = *added;
+    }
+    source = narrow;
+  }
   std::string key = (op.getLayout() + (op.getTransposed() ? ":t:" : ":n:") + source->name()).str();
   const Weight *&known = packedWeights[key];
   if (!known && op.getLayout() == "plain") {

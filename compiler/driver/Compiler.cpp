@@ -125,7 +125,8 @@ Outcome Compilation::graph() {
   if (!pipeline)
     return fail(
         llvm::createStringError("[LLMC1510] this program was built without the graph passes"));
-  std::string settings = std::string("optimize=") + (options.optimize ? "true" : "false");
+  std::string settings = std::string("optimize=") + (options.optimize ? "true" : "false") +
+                         " weights=" + options.weights;
   LogicalResult result = runPasses([&](PassManager &passes) {
     return pipeline->addToPipeline(passes, settings, [&](const Twine &text) {
       return emitError(UnknownLoc::get(&context)) << text, failure();

@@ -99,6 +99,9 @@ void addCompileCommand(CLI::App &app, int &exitCode) {
       ->add_option("--target", options.target,
                    "CPU levels, e.g. avx2,avx512; host = the highest of this machine")
       ->capture_default_str();
+  command->add_option("--weights", options.weights, "Storage of the weights of matrix products")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
   command
       ->add_option("--max-context", options.maxContext,
                    "Default capacity of a session, in tokens (default: the model's)")
