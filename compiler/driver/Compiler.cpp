@@ -132,7 +132,19 @@ Outcome Compilation::graph() {
       return emitError(UnknownLoc::get(&context)) << text, failure();
     });
   });
-  return succeeded(result) ? Outcome::Done : Outcome::ModelError;
+  if (failed(result))
+    return Outcome::ModelError;
+  SymbolTable kernels(*module);
+  module->walk([&](rt::DispatchOp dispatch) {
+    auto kernel = kernels.lookup<rt::KernelOp>(dispatch.getKernel());
+    ++summary.calls[kernel.getLabel().split(' ').first.str()];
+    ++summary.dispatches;
+  });
+  summary.kernels = llvm::range_size(module->getOps<rt::KernelOp>());
+  for (auto function : module->getOps<func::FuncOp>())
+    if (auto kind = function->getAttrOfType<StringAttr>("rt.entry"))
+      summary.entries.push_back(kind.getValue().str());
+  return Outcome::Done;
 }
 
 Outcome Compilation::codegen() {
@@ -140,10 +152,6 @@ Outcome Compilation::codegen() {
   if (failed(emitted))
     return Outcome::ModelError;
   images = std::move(*emitted);
-  module->walk([&](Operation *op) {
-    summary.kernels += isa<rt::KernelOp>(op);
-    summary.dispatches += isa<rt::DispatchOp>(op);
-  });
   return Outcome::Done;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ struct CompileSummary {
   uint64_t weightBytes = 0;
   unsigned kernels = 0;
   unsigned dispatches = 0;
+  std::map<std::string, unsigned> calls; ///< what kernels do ("matmul") -> calls in all entries
+  std::vector<std::string> entries;      ///< "run", and "session" where a cache was formed
   std::vector<std::string> notes; ///< things a user should know, e.g. why there is no tokenizer
 };
 

@@ -76,9 +76,11 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
     llvm::errs() << "node '" << node << "': ";
   llvm::errs() << message << '\n';
   for (mlir::Diagnostic &note : diagnostic.getNotes()) {
-    std::string where = nodeName(note.getLocation());
-    llvm::errs() << "  note: " << (where.empty() || where == node ? "" : "node '" + where + "': ")
-                 << note.str() << '\n';
+    // Notes of lists name their nodes themselves.
+    std::string where = nodeName(note.getLocation()), text = note.str();
+    if (!where.empty() && where != node && !llvm::StringRef(text).starts_with("node '"))
+      text = "node '" + where + "': " + text;
+    llvm::errs() << "  note: " << text << '\n';
   }
 }
 

@@ -4,6 +4,7 @@
 #include "llmc/llmc.h"
 #include "passes/Passes.h"
 #include "tools/cli/Commands.h"
+#include "tools/llmc/CheckCommand.h"
 #include "tools/llmc/CompileCommand.h"
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   int exitCode = 0;
   llmc::cli::addCompileCommand(app, exitCode);
+  llmc::cli::addCheckCommand(app, exitCode);
   llmc::cli::addGenerateCommand(app, exitCode);
   llmc::cli::addRunCommand(app, exitCode);
   llmc::cli::addBenchCommand(app, exitCode);
