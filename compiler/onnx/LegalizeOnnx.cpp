@@ -28,7 +28,8 @@ struct LegalizeOnnx : impl::LegalizeOnnxBase<LegalizeOnnx> {
     if (failed(Lowering(symbols, main).run()))
       return signalPassFailure();
     symbols.store();
-    for (StringRef name : {StringRef(kIrVersionAttr), StringRef(kOpsetsAttr), StringRef(kProducerAttr)})
+    for (StringRef name :
+         {StringRef(kIrVersionAttr), StringRef(kOpsetsAttr), StringRef(kProducerAttr)})
       module->removeAttr(name);
     numNodes += nodes;
   }

@@ -340,6 +340,19 @@ void Lowering::eraseOnnx() {
   }
 }
 
+void Lowering::applyChecks() {
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](llm::DimsAttr dims) -> Attribute {
+    SmallVector<AffineExpr> exprs;
+    for (AffineExpr expr : dims.getExprs())
+      exprs.push_back(
+          llm::substitute(expr, [&](unsigned position) { return symbols.decided(position); }));
+    return llm::DimsAttr::get(dims.getContext(), exprs);
+  });
+  replacer.recursivelyReplaceElementsIn(function, /*replaceAttrs=*/true, /*replaceLocs=*/false,
+                                        /*replaceTypes=*/true);
+}
+
 LogicalResult Lowering::run() {
   if (!legalizeArguments())
     return failure();
@@ -350,6 +363,8 @@ LogicalResult Lowering::run() {
   if (!legalizeReturn(cast<func::ReturnOp>(function.front().getTerminator())))
     return failure();
   eraseOnnx();
+  if (!symbols.checks().empty())
+    applyChecks();
   renameAttributes(function);
   return success();
 }

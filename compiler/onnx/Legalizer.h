@@ -66,6 +66,8 @@ private:
   bool legalizeReturn(mlir::func::ReturnOp op);
   void reportUnsupported();
   void eraseOnnx();
+  /// Replaces sizes that the checks decide.
+  void applyChecks();
 
   mlir::func::FuncOp function;
   llvm::DenseMap<mlir::Value, Tensor> tensors;

@@ -75,9 +75,9 @@ DenseElementsAttr constantOf(const Content &content, Type elementType, MLIRConte
     std::optional<int64_t> number = element.integer();
     if (!number)
       return {};
-    values.push_back(IntegerAttr::get(
-        elementType, APInt(elementType.getIntOrFloatBitWidth(), uint64_t(*number),
-                           /*isSigned=*/false, /*implicitTrunc=*/true)));
+    values.push_back(
+        IntegerAttr::get(elementType, APInt(elementType.getIntOrFloatBitWidth(), uint64_t(*number),
+                                            /*isSigned=*/false, /*implicitTrunc=*/true)));
   }
   return DenseElementsAttr::get(type, values);
 }
@@ -150,8 +150,9 @@ static Element evaluateInteger(ElementKind kind, ArrayRef<AffineExpr> x, Type ty
     if (b == 0)
       return {};
     if (a && b)
-      return *b == -1 ? wrap(symbols.constant(int64_t(0 - uint64_t(*a)))) // INT64_MIN / -1 overflows
-                      : wrap(symbols.constant(*a / *b));
+      return *b == -1
+                 ? wrap(symbols.constant(int64_t(0 - uint64_t(*a)))) // INT64_MIN / -1 overflows
+                 : wrap(symbols.constant(*a / *b));
     if (std::optional<AffineExpr> quotient = llm::exactQuotient(x[0], x[1]))
       return wrap(*quotient);
     if (symbols.nonNegative(x[0]) && symbols.nonNegative(x[1]))
@@ -253,7 +254,10 @@ static Element evaluateFloat(ElementKind kind, ArrayRef<Element> x, Type resultT
     case ElementKind::Round:
       return real(std::nearbyint(*a));
     case ElementKind::Pow:
-      return *b == 2.0 ? real(*a * *a) : *b == 1.0 ? real(*a) : *b == 0.5 ? real(std::sqrt(*a)) : Element();
+      return *b == 2.0   ? real(*a * *a)
+             : *b == 1.0 ? real(*a)
+             : *b == 0.5 ? real(std::sqrt(*a))
+                         : Element();
     case ElementKind::Min:
       return std::isnan(*a) || std::isnan(*b) ? Element() : real(std::fmin(*a, *b));
     case ElementKind::Max:

@@ -116,9 +116,9 @@ Value Emitter::value(Tensor tensor) {
       viaI64 ? i64() : elementType);
   Value result = llm::SizesOp::create(builder, info.loc, flat, llm::DimsAttr::get(context, values));
   auto elementwise = [&](ElementKind kind, ValueRange operands) {
-    return llm::ElementwiseOp::create(
-        builder, info.loc, cast<RankedTensorType>(result.getType()).clone(elementType), kind,
-        operands);
+    return llm::ElementwiseOp::create(builder, info.loc,
+                                      cast<RankedTensorType>(result.getType()).clone(elementType),
+                                      kind, operands);
   };
   if (viaI64)
     result = elementwise(ElementKind::Cast, result);
@@ -129,8 +129,7 @@ Value Emitter::value(Tensor tensor) {
       offset.elements.push_back(Element::of(element.real.value_or(0.0)));
     }
     auto constant = [&](const Content &c) -> Value {
-      return llm::ConstantOp::create(builder, info.loc,
-                                     onnx::constantOf(c, elementType, context));
+      return llm::ConstantOp::create(builder, info.loc, onnx::constantOf(c, elementType, context));
     };
     if (llvm::any_of(divisors, [](int64_t d) { return d != 1; }))
       result = elementwise(ElementKind::Div, {result, constant(scale)});
@@ -178,8 +177,7 @@ Tensor Emitter::elementwise(ElementKind kind, ArrayRef<Tensor> operands, Type re
       for (Tensor operand : operands)
         elements.push_back(
             operand.content()->elements[broadcastOffset(index, operand.content()->shape)]);
-      content->elements.push_back(
-          evaluate(kind, elements, operandElement, resultElement, symbols));
+      content->elements.push_back(evaluate(kind, elements, operandElement, resultElement, symbols));
     });
   }
   return finish(std::move(content), resultElement, [&] {
@@ -226,8 +224,7 @@ Tensor Emitter::matmul(Tensor a, Tensor b, bool transposeRhs) {
   lhs.back() = rhs[inner] = k;
   a = withDims(a, lhs, "matrix product");
   b = withDims(b, rhs, "matrix product");
-  std::optional<Sizes> dims =
-      broadcastDims(ArrayRef(lhs).drop_back(2), ArrayRef(rhs).drop_back(2));
+  std::optional<Sizes> dims = broadcastDims(ArrayRef(lhs).drop_back(2), ArrayRef(rhs).drop_back(2));
   if (!dims)
     return {};
   dims->push_back(lhs[lhs.size() - 2]);

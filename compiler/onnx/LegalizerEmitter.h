@@ -127,8 +127,8 @@ public:
   /// An op of one result of type (`dims`, `elementType`), with `attributes` set by name.
   template <typename Op, typename... Args>
   Tensor make(llvm::ArrayRef<mlir::AffineExpr> dims, mlir::Type elementType, Args &&...args) {
-    return wrap(Op::create(builder, loc, llm::tensorOf(dims, elementType),
-                           std::forward<Args>(args)...));
+    return wrap(
+        Op::create(builder, loc, llm::tensorOf(dims, elementType), std::forward<Args>(args)...));
   }
 
 protected:

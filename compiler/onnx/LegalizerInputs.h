@@ -12,7 +12,7 @@
 namespace llmc::onnx {
 
 /// Argument and result attributes of legalized functions.
-inline constexpr llvm::StringLiteral kLlmNameAttr = "llm.name";         // string
+inline constexpr llvm::StringLiteral kLlmNameAttr = "llm.name";          // string
 inline constexpr llvm::StringLiteral kLlmDimNamesAttr = "llm.dim_names"; // texts, as declared
 
 /// The size expressions of each argument, empty for one that is no tensor. Nothing (reported) when

@@ -27,8 +27,8 @@ std::optional<Sizes> Emitter::broadcastDims(ArrayRef<AffineExpr> a, ArrayRef<Aff
     AffineExpr &dim = dims[a.size() - b.size() + i];
     AffineExpr both = symbols.broadcast(dim, b[i], "a broadcast needs sizes that are equal or 1");
     if (!both) {
-      fail(1204, "shapes " + text(a) + " and " + text(b) + " don't broadcast: " +
-                     symbols.text(dim) + " against " + symbols.text(b[i]));
+      fail(1204, "shapes " + text(a) + " and " + text(b) +
+                     " don't broadcast: " + symbols.text(dim) + " against " + symbols.text(b[i]));
       return std::nullopt;
     }
     dim = both;
@@ -40,8 +40,8 @@ AffineExpr Emitter::agree(AffineExpr a, AffineExpr b, const Twine &what) {
   if (a == b)
     return a;
   if (llm::constantOf(a) && llm::constantOf(b)) {
-    fail(1204, "sizes " + symbols.text(a) + " and " + symbols.text(b) + " of " + what +
-                   " must be equal");
+    fail(1204,
+         "sizes " + symbols.text(a) + " and " + symbols.text(b) + " of " + what + " must be equal");
     return {};
   }
   symbols.requireEqual(a, b, what + " must be equal");

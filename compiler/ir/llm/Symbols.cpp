@@ -244,14 +244,29 @@ AffineExpr Symbols::broadcast(AffineExpr a, AffineExpr b, StringRef what) {
     computed(SymbolKind::Broadcast, open, fixed);
     return fixed;
   }
-  for (auto [bounded, whole] : {std::pair(a, b), std::pair(b, a)})
-    if (SymbolAttr def = definition(bounded, SymbolKind::Min)) {
-      AffineExpr size = def.getOperands().getExprs()[0], limit = def.getOperands().getExprs()[1];
-      if (size == whole && constantOf(limit).value_or(0) > 1) {
-        requireAtMost(whole, limit, what);
-        return whole;
-      }
+  // A table cut to a size, min(t, 1024), against that size: t must not exceed the table.
+  for (auto [cut, whole] : {std::pair(a, b), std::pair(b, a)}) {
+    SmallVector<SymbolAttr> limits;
+    AffineExpr uncut = substitute(cut, [&](unsigned position) {
+      SymbolAttr symbol = symbols[position];
+      if (symbol.getKind() != SymbolKind::Min)
+        return AffineExpr();
+      if (constantOf(symbol.getOperands().getExprs()[1]).value_or(0) <= 1)
+        return AffineExpr();
+      limits.push_back(symbol);
+      return symbol.getOperands().getExprs()[0];
+    });
+    if (limits.empty() || uncut != canonical(whole))
+      continue;
+    for (SymbolAttr symbol : llvm::reverse(limits)) {
+      AffineExpr size = symbol.getOperands().getExprs()[0];
+      AffineExpr limit = symbol.getOperands().getExprs()[1];
+      requireAtMost(size, limit,
+                    text(size) + " must be at most " + text(limit) +
+                        ", the size of a table in the model");
     }
+    return whole;
+  }
   return computed(SymbolKind::Broadcast, a, b);
 }
 
@@ -270,8 +285,29 @@ void Symbols::requireEqual(AffineExpr a, AffineExpr b, const Twine &message) {
 }
 
 void Symbols::requireAtMost(AffineExpr a, AffineExpr b, const Twine &message) {
-  if (!nonNegative(sub(b, a)))
-    require(CheckKind::Le, a, b, message);
+  if (nonNegative(sub(b, a)))
+    return;
+  for (CheckAttr check : conditions) {
+    ArrayRef<AffineExpr> sides = check.getSides().getExprs();
+    if (check.getKind() == CheckKind::Le && nonNegative(sub(sides[0], a)) &&
+        nonNegative(sub(b, sides[1])))
+      return;
+  }
+  require(CheckKind::Le, a, b, message);
+}
+
+AffineExpr Symbols::decided(unsigned position) const {
+  SymbolAttr symbol = symbols[position];
+  if (symbol.getKind() != SymbolKind::Min)
+    return {};
+  AffineExpr size = symbol.getOperands().getExprs()[0], limit = symbol.getOperands().getExprs()[1];
+  for (CheckAttr check : conditions) {
+    ArrayRef<AffineExpr> sides = check.getSides().getExprs();
+    if (check.getKind() == CheckKind::Le && nonNegative(sub(sides[0], size)) &&
+        nonNegative(sub(limit, sides[1])))
+      return size;
+  }
+  return {};
 }
 
 std::string Symbols::text(AffineExpr expr) const {

@@ -54,12 +54,16 @@ public:
   mlir::AffineExpr max(mlir::AffineExpr a, mlir::AffineExpr b);
 
   /// The size of broadcasting `a` with `b`. Null when two constants contradict each other. May add
-  /// a check: of min(c, t) with t the result is t, which then must not exceed c.
+  /// a check: of min(t, 1024) with t the result is t, which then must not exceed 1024.
   mlir::AffineExpr broadcast(mlir::AffineExpr a, mlir::AffineExpr b, llvm::StringRef what);
 
   /// Requires `a == b` (or `a <= b`) of every call; nothing is added when it is evident.
   void requireEqual(mlir::AffineExpr a, mlir::AffineExpr b, const llvm::Twine &message);
   void requireAtMost(mlir::AffineExpr a, mlir::AffineExpr b, const llvm::Twine &message);
+
+  /// What a minimum is when a check decides it: with "s0 is at most 1024", min(s0, 1024) is s0.
+  /// Null for other symbols.
+  mlir::AffineExpr decided(unsigned position) const;
 
   /// Readable text: names instead of positions, `past_sequence_length + sequence_length`.
   std::string text(mlir::AffineExpr expr) const;

@@ -33,7 +33,8 @@ LogicalResult rotaryEmbedding(Lowering &l) {
   if (!x || !cos || !sin)
     return failure();
   if (x.rank() != 3 && x.rank() != 4)
-    return l.result(l.fail(1204, "RotaryEmbedding needs rank 3 or 4, not shape " + l.text(x.dims())));
+    return l.result(
+        l.fail(1204, "RotaryEmbedding needs rank 3 or 4, not shape " + l.text(x.dims())));
   bool packed = x.rank() == 3;
   Sizes dims = x.dims();
   if (packed)
@@ -55,7 +56,8 @@ LogicalResult rotaryEmbedding(Lowering &l) {
   for (Tensor *table : {&cos, &sin}) {
     Sizes want = table->dims();
     want.back() = half;
-    *table = l.withDims(*table, want, "half of the rotated size and the width of the cos/sin table");
+    *table =
+        l.withDims(*table, want, "half of the rotated size and the width of the cos/sin table");
     // (batch, sequence, half): the heads are before the sequence, or after it when packed.
     *table = l.unsqueeze(*table, packed ? 2 : 1);
     if (!*table)
@@ -72,9 +74,9 @@ LogicalResult rotaryEmbedding(Lowering &l) {
 
 /// What decides which keys a query sees.
 struct Visibility {
-  Tensor additive;            // float mask
-  Tensor allowed;             // i1 mask
-  AffineExpr causalOffset;    // null: not causal
+  Tensor additive;         // float mask
+  Tensor allowed;          // i1 mask
+  AffineExpr causalOffset; // null: not causal
   std::optional<int64_t> window;
 };
 
@@ -116,12 +118,13 @@ bool readMask(Lowering &l, AffineExpr keys, Visibility &see) {
       return false;
     }
     dims.back() = keys;
-    Tensor filling = boolean ? l.scalar(0, l.i1())
-                             : l.scalar(-std::numeric_limits<double>::infinity(), mask.elementType());
+    Tensor filling = boolean
+                         ? l.scalar(0, l.i1())
+                         : l.scalar(-std::numeric_limits<double>::infinity(), mask.elementType());
     Sizes low(dims.size(), l.size(0));
-    mask = l.make<llm::PadOp>(dims, mask.elementType(), l.value(mask), l.value(filling),
-                              llm::PadMode::Constant,
-                              llm::DimsAttr::get(l.builder.getContext(), low));
+    mask =
+        l.make<llm::PadOp>(dims, mask.elementType(), l.value(mask), l.value(filling),
+                           llm::PadMode::Constant, llm::DimsAttr::get(l.builder.getContext(), low));
   }
   (boolean ? see.allowed : see.additive) = toRank4(l, mask);
   return true;
@@ -159,13 +162,13 @@ bool readLimits(Lowering &l, AffineExpr queries, AffineExpr keys, AffineExpr pas
   if (causal)
     see.allowed = both(l, see.allowed, l.compare(ElementKind::LessEqual, key, query));
   if (left >= 0)
-    see.allowed = both(l, see.allowed,
-                       l.compare(ElementKind::GreaterEqual, key,
-                                 l.with(ElementKind::Sub, query, double(left))));
+    see.allowed = both(
+        l, see.allowed,
+        l.compare(ElementKind::GreaterEqual, key, l.with(ElementKind::Sub, query, double(left))));
   if (right >= 0)
-    see.allowed = both(l, see.allowed,
-                       l.compare(ElementKind::LessEqual, key,
-                                 l.with(ElementKind::Add, query, double(right))));
+    see.allowed = both(
+        l, see.allowed,
+        l.compare(ElementKind::LessEqual, key, l.with(ElementKind::Add, query, double(right))));
   see.allowed = toRank4(l, see.allowed);
   return bool(see.allowed);
 }
@@ -185,9 +188,9 @@ LogicalResult attention(Lowering &l) {
     return failure();
   bool packed = query.rank() == 3;
   if ((!packed && query.rank() != 4) || key.rank() != query.rank() || value.rank() != query.rank())
-    return l.result(l.fail(1204, "Attention needs query, key and value of rank 3 or 4, not shapes " +
-                                     l.text(query.dims()) + ", " + l.text(key.dims()) + ", " +
-                                     l.text(value.dims())));
+    return l.result(l.fail(
+        1204, "Attention needs query, key and value of rank 3 or 4, not shapes " +
+                  l.text(query.dims()) + ", " + l.text(key.dims()) + ", " + l.text(value.dims())));
   if (l.wants(3))
     return l.result(l.fail(1209, "the output qk_matmul_output of Attention isn't supported"));
   Sizes packedDims = query.dims();
@@ -221,8 +224,9 @@ LogicalResult attention(Lowering &l) {
   std::optional<int64_t> heads = llm::constantOf(query.dim(headAxis)),
                          kvHeads = llm::constantOf(key.dim(1));
   if (heads && kvHeads && (*kvHeads == 0 || *heads % *kvHeads != 0))
-    return l.result(l.fail(1204, "Attention has " + Twine(*heads) + " query heads, no multiple of " +
-                                     Twine(*kvHeads) + " key heads"));
+    return l.result(l.fail(1204, "Attention has " + Twine(*heads) +
+                                     " query heads, no multiple of " + Twine(*kvHeads) +
+                                     " key heads"));
   std::optional<int64_t> size = llm::constantOf(width);
   double scale = l.floatAttr("scale", 0.0);
   if (!l.attr("scale")) {
@@ -243,14 +247,14 @@ LogicalResult attention(Lowering &l) {
   double softcap = l.floatAttr("softcap", 0.0);
   Sizes dims = query.dims();
   dims[3] = value.dim(3);
-  auto offset = see.causalOffset ? llm::DimsAttr::get(b.getContext(), {see.causalOffset})
-                                 : llm::DimsAttr();
-  Tensor y = l.make<llm::AttentionOp>(
-      dims, query.elementType(), l.value(query), l.value(key), l.value(value),
-      mask ? l.value(mask) : Value(), b.getF64FloatAttr(scale), offset,
-      see.window ? b.getI64IntegerAttr(*see.window) : IntegerAttr(),
-      softcap > 0 ? b.getF64FloatAttr(softcap) : FloatAttr(), llm::DimsAttr(),
-      packed ? b.getUnitAttr() : UnitAttr());
+  auto offset =
+      see.causalOffset ? llm::DimsAttr::get(b.getContext(), {see.causalOffset}) : llm::DimsAttr();
+  Tensor y = l.make<llm::AttentionOp>(dims, query.elementType(), l.value(query), l.value(key),
+                                      l.value(value), mask ? l.value(mask) : Value(),
+                                      b.getF64FloatAttr(scale), offset,
+                                      see.window ? b.getI64IntegerAttr(*see.window) : IntegerAttr(),
+                                      softcap > 0 ? b.getF64FloatAttr(softcap) : FloatAttr(),
+                                      llm::DimsAttr(), packed ? b.getUnitAttr() : UnitAttr());
   if (packed)
     y = l.reshape(y, {packedDims[0], packedDims[1], l.symbols.mul(dims[2], dims[3])});
   SmallVector<Tensor> results{y};

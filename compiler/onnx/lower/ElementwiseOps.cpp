@@ -71,17 +71,15 @@ LogicalResult isInf(Lowering &l) {
   double infinity = std::numeric_limits<double>::infinity();
   if (!positive && !negative)
     return l.result(l.filled(x.dims(), 0, l.i1()));
-  return l.result(l.compare(ElementKind::Equal, x,
-                            l.scalar(positive ? infinity : -infinity, x.elementType())));
+  return l.result(
+      l.compare(ElementKind::Equal, x, l.scalar(positive ? infinity : -infinity, x.elementType())));
 }
 
 LogicalResult isNan(Lowering &l) {
   return l.result(l.elementwise(ElementKind::IsNan, {l.input(0)}, l.i1()));
 }
 
-LogicalResult where(Lowering &l) {
-  return l.result(l.select(l.input(0), l.input(1), l.input(2)));
-}
+LogicalResult where(Lowering &l) { return l.result(l.select(l.input(0), l.input(1), l.input(2))); }
 
 template <bool left> Tensor shifted(Lowering &l, Tensor x, Tensor by) {
   return l.elementwise(left ? ElementKind::Shl : ElementKind::Shr, {x, by});
@@ -182,9 +180,10 @@ Tensor expMinusOne(Lowering &l, Tensor x) {
 LogicalResult gelu(Lowering &l) {
   StringRef approximate = l.stringAttr("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
-    return l.result(l.fail(1203, "Gelu knows approximate 'none' and 'tanh', not '" + approximate + "'"));
-  return l.result(l.elementwise(
-      approximate == "tanh" ? ElementKind::GeluTanh : ElementKind::Gelu, {l.input(0)}));
+    return l.result(
+        l.fail(1203, "Gelu knows approximate 'none' and 'tanh', not '" + approximate + "'"));
+  return l.result(l.elementwise(approximate == "tanh" ? ElementKind::GeluTanh : ElementKind::Gelu,
+                                {l.input(0)}));
 }
 
 LogicalResult leakyRelu(Lowering &l) {
@@ -222,8 +221,8 @@ LogicalResult thresholdedRelu(Lowering &l) {
   Tensor x = l.input(0);
   if (!x)
     return failure();
-  Tensor above = l.compare(ElementKind::Greater, x,
-                           l.scalar(l.floatAttr("alpha", 1.0), x.elementType()));
+  Tensor above =
+      l.compare(ElementKind::Greater, x, l.scalar(l.floatAttr("alpha", 1.0), x.elementType()));
   return l.result(l.select(above, x, zeroLike(l, x)));
 }
 

@@ -64,8 +64,8 @@ LogicalResult gatherNd(Lowering &l) {
       return failure();
   Sizes dims(at.begin(), at.end() - 1);
   dims.append(from.begin() + batch + *length, from.end());
-  return l.result(l.make<llm::GatherNdOp>(dims, x.elementType(), l.value(x), l.value(indices),
-                                          batch));
+  return l.result(
+      l.make<llm::GatherNdOp>(dims, x.elementType(), l.value(x), l.value(indices), batch));
 }
 
 std::optional<llm::ScatterReduction> scatterReduction(Lowering &l) {
@@ -112,8 +112,8 @@ LogicalResult scatterNd(Lowering &l) {
   updates = l.withDims(updates, dims, "updates of ScatterND");
   if (!updates)
     return failure();
-  return l.result(l.make<llm::ScatterNdOp>(x.dims(), x.elementType(), l.value(x),
-                                           l.value(indices), l.value(updates), *reduction));
+  return l.result(l.make<llm::ScatterNdOp>(x.dims(), x.elementType(), l.value(x), l.value(indices),
+                                           l.value(updates), *reduction));
 }
 
 //===----------------------------------------------------------------------===//
@@ -124,7 +124,8 @@ LogicalResult scatterNd(Lowering &l) {
 Tensor constantRange(Lowering &l, double start, double limit, double delta, Type type) {
   double count = std::max(std::ceil((limit - start) / delta), 0.0);
   if (!(count <= 1 << 24))
-    return l.fail(1203, "Range of " + Twine(uint64_t(std::min(count, 1e18))) + " elements is too long");
+    return l.fail(1203,
+                  "Range of " + Twine(uint64_t(std::min(count, 1e18))) + " elements is too long");
   SmallVector<Attribute> values;
   for (int64_t i = 0; i < int64_t(count); ++i)
     values.push_back(FloatAttr::get(type, start + double(i) * delta));
@@ -143,15 +144,15 @@ LogicalResult range(Lowering &l) {
       if (bound.content() && bound.content()->elements.size() == 1)
         bounds.push_back(bound.content()->elements[0]);
     auto whole = [](const Element &e) {
-      return (e.size && e.divisor == 1) || (e.real && *e.real == std::trunc(*e.real) &&
-                                            std::fabs(*e.real) < 0x1p24);
+      return (e.size && e.divisor == 1) ||
+             (e.real && *e.real == std::trunc(*e.real) && std::fabs(*e.real) < 0x1p24);
     };
     if (bounds.size() != 3 || !bounds[2].number() || *bounds[2].number() == 0.0)
       return l.result(l.fail(1205, "the bounds of Range must follow from constants and the inputs' "
                                    "sizes, and its delta must not be 0"));
     if (bounds[0].number() && bounds[1].number())
-      return l.result(constantRange(l, *bounds[0].number(), *bounds[1].number(),
-                                    *bounds[2].number(), type));
+      return l.result(
+          constantRange(l, *bounds[0].number(), *bounds[1].number(), *bounds[2].number(), type));
     if (!llvm::all_of(bounds, whole))
       return l.result(l.fail(1205, "the bounds of Range must be whole numbers when they depend on "
                                    "sizes"));
@@ -247,8 +248,8 @@ LogicalResult oneHot(Lowering &l) {
   at = l.select(fromEnd, l.add(at, size), at);
   Sizes line(indices.rank() + 1, l.size(1));
   line[*axis] = depth;
-  Tensor hit = l.compare(ElementKind::Equal, at,
-                         l.reshape(l.iota(l.size(0), 1, depth, l.i64()), line));
+  Tensor hit =
+      l.compare(ElementKind::Equal, at, l.reshape(l.iota(l.size(0), 1, depth, l.i64()), line));
   Tensor off = l.reshape(l.sliceAxis(values, 0, l.size(0), l.size(1)), {});
   Tensor on = l.reshape(l.sliceAxis(values, 0, l.size(1), l.size(1)), {});
   return l.result(l.select(hit, on, off));

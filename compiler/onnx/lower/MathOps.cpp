@@ -140,8 +140,7 @@ LogicalResult hardmax(Lowering &l) {
   Tensor x = l.input(0);
   if (!x)
     return failure();
-  std::optional<int64_t> axis =
-      l.axisOf(l.intAttr("axis", l.version() < 13 ? 1 : -1), x.rank());
+  std::optional<int64_t> axis = l.axisOf(l.intAttr("axis", l.version() < 13 ? 1 : -1), x.rank());
   if (!axis)
     return failure();
   Sizes dims = x.dims();

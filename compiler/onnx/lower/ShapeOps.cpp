@@ -89,8 +89,8 @@ LogicalResult reshape(Lowering &l) {
     AffineExpr elements = llm::productOf(rest, l.builder.getContext());
     AffineExpr known = llm::productOf(others, l.builder.getContext());
     if (llm::isConstant(known, 0))
-      return l.result(l.fail(1204, "Reshape of " + l.text(from) + " can't work out the size -1 in " +
-                                       l.text(*wanted)));
+      return l.result(l.fail(1204, "Reshape of " + l.text(from) +
+                                       " can't work out the size -1 in " + l.text(*wanted)));
     AffineExpr quotient = l.symbols.floorDiv(elements, known);
     if (llm::constantOf(elements) && llm::constantOf(known) &&
         l.symbols.mul(quotient, known) != elements)
@@ -107,8 +107,8 @@ LogicalResult flatten(Lowering &l) {
     return failure();
   int64_t axis = l.intAttr("axis", 1);
   if (axis < -x.rank() || axis > x.rank()) // the rank itself is allowed
-    return l.result(l.fail(1203, "axis " + Twine(axis) + " of Flatten is outside rank " +
-                                     Twine(x.rank())));
+    return l.result(
+        l.fail(1203, "axis " + Twine(axis) + " of Flatten is outside rank " + Twine(x.rank())));
   if (axis < 0)
     axis += x.rank();
   Sizes dims = x.dims();
@@ -197,10 +197,9 @@ LogicalResult depthToSpace(Lowering &l) {
   AffineExpr n = x.dim(0), c = l.symbols.floorDiv(x.dim(1), l.size(b * b)), h = x.dim(2),
              w = x.dim(3);
   bool crd = l.stringAttr("mode", "DCR") == "CRD";
-  Tensor split = crd ? l.transpose(l.reshape(x, {n, c, l.size(b), l.size(b), h, w}),
-                                   {0, 1, 4, 2, 5, 3})
-                     : l.transpose(l.reshape(x, {n, l.size(b), l.size(b), c, h, w}),
-                                   {0, 3, 4, 1, 5, 2});
+  Tensor split =
+      crd ? l.transpose(l.reshape(x, {n, c, l.size(b), l.size(b), h, w}), {0, 1, 4, 2, 5, 3})
+          : l.transpose(l.reshape(x, {n, l.size(b), l.size(b), c, h, w}), {0, 3, 4, 1, 5, 2});
   return l.result(l.reshape(split, {n, c, h * b, w * b}));
 }
 
@@ -215,9 +214,9 @@ LogicalResult spaceToDepth(Lowering &l) {
              w = l.symbols.floorDiv(x.dim(3), l.size(b));
   bool crd = l.stringAttr("mode", "DCR") == "CRD";
   Tensor split = l.reshape(x, {n, c, h, l.size(b), w, l.size(b)});
-  return l.result(
-      l.reshape(crd ? l.transpose(split, {0, 1, 3, 5, 2, 4}) : l.transpose(split, {0, 3, 5, 1, 2, 4}),
-                {n, c * (b * b), h, w}));
+  return l.result(l.reshape(crd ? l.transpose(split, {0, 1, 3, 5, 2, 4})
+                                : l.transpose(split, {0, 3, 5, 1, 2, 4}),
+                            {n, c * (b * b), h, w}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -257,8 +256,8 @@ LogicalResult split(Lowering &l) {
       return l.result(l.fail(1203, "Split into " + Twine(count) + " parts has " +
                                        Twine(l.node.getOutputs().size()) + " outputs"));
     bool exact = l.version() < 18;
-    AffineExpr chunk = l.symbols.floorDiv(
-        exact ? whole : l.symbols.add(whole, l.size(count - 1)), l.size(count));
+    AffineExpr chunk =
+        l.symbols.floorDiv(exact ? whole : l.symbols.add(whole, l.size(count - 1)), l.size(count));
     AffineExpr rest = whole;
     for (int64_t i = 0; i < count; ++i) {
       parts.push_back(exact ? chunk : l.symbols.min(chunk, rest));
