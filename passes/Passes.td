@@ -33,6 +33,36 @@ def OutlineKernels : Pass<"llmc-outline-kernels", "::mlir::ModuleOp"> {
   ];
 }
 
+def AssignDevices : Pass<"llmc-assign-devices", "::mlir::ModuleOp"> {
+  let summary = "Say on which device each op runs";
+  let description = [{
+    **Needs**: ops with ONNX node names as locations.
+    **Leaves**: `llm.device` on every op that a rule of `map` matches; the last rule that matches
+    wins, and one that matches nothing is an error. Other ops run on `cpu0`.
+    **Example**: with `map="layers[0-1]=cpu0; *=cpu1"`, a node `/model/layers.2/mlp/Add` gives
+    ```mlir
+    %r = llm.elementwise add(%a, %b) {llm.device = "cpu1"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let options = [Option<"map", "map", "std::string", "\"\"", "rules PATTERN=DEVICE, separated by ';'">];
+}
+
+def InsertTransfers : Pass<"llmc-insert-transfers", "::mlir::ModuleOp"> {
+  let summary = "Copy values between devices explicitly";
+  let description = [{
+    **Needs**: an `rt` program whose dispatches name devices.
+    **Leaves**: every operand of a dispatch in its device's memory: values by `rt.transfer` behind
+    an `rt.wait` for the device they come from, once for each device that reads them; weights and
+    constants placed on each device that reads them. Results end on `cpu0`.
+    **Example**:
+    ```mlir
+    rt.wait "cpu0"
+    %y = rt.transfer %x to "cpu1" : tensor<4xf32>
+    ```
+  }];
+  let statistics = [Statistic<"numTransfers", "num-transfers", "Copies between devices">];
+}
+
 //===----------------------------------------------------------------------===//
 // quantize
 //===----------------------------------------------------------------------===//

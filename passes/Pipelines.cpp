@@ -21,6 +21,8 @@ struct GraphOptions : PassPipelineOptions<GraphOptions> {
                         llvm::cl::init(true)};
   Option<std::string> weights{*this, "weights", llvm::cl::desc("storage of matmul weights"),
                               llvm::cl::init("f32")};
+  Option<std::string> devices{*this, "devices", llvm::cl::desc("rules of a device map"),
+                              llvm::cl::init("")};
 };
 
 void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
@@ -28,7 +30,9 @@ void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createNarrowWeights({.format = options.weights}));
+  passes.addPass(createAssignDevices({.map = options.devices}));
   passes.addPass(createOutlineKernels());
+  passes.addPass(createInsertTransfers());
 }
 
 } // namespace

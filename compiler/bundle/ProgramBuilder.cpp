@@ -380,7 +380,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
         auto type = cast<llm::KvType>(kv.getType());
         llmc_buffer_record buffer{};
         buffer.kind = LLMC_BUFFER_KV;
-        buffer.device = device("cpu0");
+        auto where = op->getAttrOfType<StringAttr>("llm.device");
+        buffer.device = device(where ? where.getValue() : "cpu0");
         buffer.source = buffer.size_expr = LLMC_NONE;
         buffer.kv_heads = type.getHeads();
         buffer.kv_head_size = type.getHeadSize();

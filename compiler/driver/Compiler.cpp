@@ -127,6 +127,8 @@ Outcome Compilation::graph() {
         llvm::createStringError("[LLMC1510] this program was built without the graph passes"));
   std::string settings = std::string("optimize=") + (options.optimize ? "true" : "false") +
                          " weights=" + options.weights;
+  if (!options.deviceMap.empty())
+    settings += " devices={" + options.deviceMap + "}";
   LogicalResult result = runPasses([&](PassManager &passes) {
     return pipeline->addToPipeline(passes, settings, [&](const Twine &text) {
       return emitError(UnknownLoc::get(&context)) << text, failure();

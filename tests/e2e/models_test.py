@@ -101,6 +101,22 @@ def test_context_overflow_is_refused(austen):
     assert "24" in done.stderr
 
 
+@pytest.mark.parametrize("rules", ["*=cpu1", "layers[0-1]=cpu0; *=cpu1", "layers[1]=cpu1", "*MatMul*=cpu1", "*=cpu2; layers[3]=cpu1"])
+def test_device_maps_give_the_same_bits(rules, tmp_path):
+    results = []
+    for name, flags in (("plain", []), ("mapped", ["--device-map", rules])):
+        llmc("compile", AUSTEN, "-o", tmp_path / f"{name}.llmc", *flags)
+        llmc("run", tmp_path / f"{name}.llmc", "--inputs", AUSTEN / "case_1.npz", "--outputs", tmp_path / f"{name}.npz")
+        with np.load(tmp_path / f"{name}.npz") as file:
+            results.append({key: file[key].tobytes() for key in file.files})
+    assert results[0] == results[1]
+
+
+def test_device_rules_that_match_nothing_are_errors(tmp_path):
+    for rules, text in (("layers[9]=cpu1", "matches no node"), ("layers[2-1]=cpu1", "layers[FIRST-LAST]"), ("cpu1", "PATTERN=DEVICE")):
+        assert text in llmc("compile", AUSTEN, "-o", tmp_path / "x.llmc", "--device-map", rules, code=1).stderr
+
+
 def test_compiles_are_reproducible(tmp_path):
     bundles = []
     for folder in ("a", "b"):

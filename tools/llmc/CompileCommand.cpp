@@ -102,6 +102,9 @@ void addCompileCommand(CLI::App &app, int &exitCode) {
   command->add_option("--weights", options.weights, "Storage of the weights of matrix products")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  command->add_option(
+      "--device-map", options.deviceMap,
+      "Where nodes run, e.g. \"layers[0-5]=cpu0; *=cpu1\"; the last rule that matches wins");
   command
       ->add_option("--max-context", options.maxContext,
                    "Default capacity of a session, in tokens (default: the model's)")

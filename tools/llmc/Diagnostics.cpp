@@ -41,7 +41,10 @@ DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext &context, bool json)
     : json(json), handler(&context, [this](mlir::Diagnostic &diagnostic) {
         print(diagnostic);
         return mlir::success();
-      }) {}
+      }) {
+  // The op that a message is about can be the whole program.
+  context.printOpOnDiagnostic(false);
+}
 
 void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
   errorCount += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
