@@ -21,7 +21,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 ERROR_CODE = re.compile(r"\bLLMC[0-9]{4}\b")
 # Codes also stand as numbers: `diagnostics.error(location, 1020, ...)`, `code = 1020`.
-REPORT = re.compile(r"\b\w*(?:[eE]rror|[wW]arning)\([^;]*;|\b\w*[cC]ode = [^;]*;")
+REPORT = re.compile(r"\b\w*(?:[eE]rror|[wW]arning|fail)\([^;]*;|\b\w*[cC]ode = [^;]*;")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 NUMERIC_CODE = re.compile(r"(?<![\w.])[12][0-9]{3}(?![\w.])")
 REPORTING = ("compiler/", "passes/", "codegen/", "tools/llmc/")
