@@ -26,6 +26,9 @@ public:
   mlir::Value apply(llm::ElementKind kind, llvm::ArrayRef<mlir::Value> operands, mlir::Type element,
                     mlir::Type result);
 
+  /// The same on f32 or f64, for vectors as well as scalars; `mod` and `fmod` are scalar only.
+  mlir::Value applyFloat(llm::ElementKind kind, llvm::ArrayRef<mlir::Value> operands);
+
   mlir::Value cast(mlir::Value value, mlir::Type from, mlir::Type to);
   /// Widens f16 and bf16 to f32; other types pass.
   mlir::Value widen(mlir::Value value);
@@ -35,7 +38,6 @@ public:
   ScalarMath math;
 
 private:
-  mlir::Value applyFloat(llm::ElementKind kind, llvm::ArrayRef<mlir::Value> operands);
   mlir::Value applyInteger(llm::ElementKind kind, llvm::ArrayRef<mlir::Value> operands,
                            bool isUnsigned);
   mlir::Value integerDivision(mlir::Value x, mlir::Value y, bool isUnsigned, bool remainder);

@@ -4,8 +4,11 @@
 // one image per level.
 #include "codegen/cpu/CpuTarget.h"
 
+#include "codegen/cpu/AttentionKernels.h"
 #include "codegen/cpu/CpuImage.h"
 #include "codegen/cpu/GenericKernels.h"
+#include "codegen/cpu/MatmulKernels.h"
+#include "codegen/cpu/WeightPacking.h"
 
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -56,24 +59,36 @@ public:
     return levels;
   }
 
-  std::string weightLayout(Operation *, unsigned) const override { return "plain"; }
+  std::string weightLayout(Operation *op, unsigned operand) const override {
+    return matmulWeightLayout(op, operand);
+  }
 
-  std::unique_ptr<WeightTransform> packing(StringRef, bool) const override { return nullptr; }
+  std::unique_ptr<WeightTransform> packing(StringRef layout, bool transposed) const override {
+    return packColumns(layout, transposed);
+  }
 
   FailureOr<std::vector<CodeImage>> emit(ModuleOp program,
                                          const EmitOptions &options) const override;
 
 private:
   /// One kernel's object for one level; empty after a diagnostic.
-  static std::string compileKernel(rt::KernelOp kernel, const IsaLevel &isa,
+  static std::string compileKernel(rt::KernelOp kernel, const IsaLevel &isa, bool tuned,
                                    uint64_t &scratchBytes);
 };
 
-std::string CpuTarget::compileKernel(rt::KernelOp kernel, const IsaLevel &isa,
+static LogicalResult emitBody(KernelEmitter &emitter, bool tuned) {
+  if (tuned && isPackedMatmul(emitter.kernel))
+    return emitPackedMatmul(emitter);
+  if (tuned && isTiledAttention(emitter.kernel))
+    return emitTiledAttention(emitter);
+  return emitGenericKernel(emitter);
+}
+
+std::string CpuTarget::compileKernel(rt::KernelOp kernel, const IsaLevel &isa, bool tuned,
                                      uint64_t &scratchBytes) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
   KernelEmitter emitter(*module, kernel, isa);
-  if (failed(emitGenericKernel(emitter)))
+  if (failed(emitBody(emitter, tuned)))
     return {};
   emitter.finish();
   scratchBytes = emitter.scratchBytes;
@@ -99,10 +114,12 @@ FailureOr<std::vector<CodeImage>> CpuTarget::emit(ModuleOp program,
   for (const std::string &levelName : options.levels) {
     const IsaLevel *isa = findIsaLevel(levelName);
     assert(isa && "levels come from parseLevels");
+    IsaLevel machine = options.emulate ? emulatedIsaLevel(*isa) : *isa;
     std::vector<std::string> objects(kernels.size());
     std::vector<uint64_t> scratch(kernels.size());
-    parallelFor(program.getContext(), 0, kernels.size(),
-                [&](size_t i) { objects[i] = compileKernel(kernels[i], *isa, scratch[i]); });
+    parallelFor(program.getContext(), 0, kernels.size(), [&](size_t i) {
+      objects[i] = compileKernel(kernels[i], machine, options.tunedKernels, scratch[i]);
+    });
     if (llvm::any_of(objects, [](const std::string &object) { return object.empty(); }))
       return failure();
     for (auto [kernel, bytes] : llvm::zip_equal(kernels, scratch)) {
@@ -112,7 +129,7 @@ FailureOr<std::vector<CodeImage>> CpuTarget::emit(ModuleOp program,
         kernel->setAttr("rt.scratch",
                         IntegerAttr::get(IntegerType::get(program.getContext(), 64), most));
     }
-    llvm::Expected<std::string> version = compileVersionObject(*isa);
+    llvm::Expected<std::string> version = compileVersionObject(machine);
     if (!version)
       return program.emitError(llvm::toString(version.takeError())), failure();
     objects.push_back(std::move(*version));

@@ -4,6 +4,7 @@
 // elements.
 #include "codegen/common/ScalarOps.h"
 #include "codegen/cpu/GenericKernels.h"
+#include "codegen/cpu/WeightPacking.h"
 #include "runtime/abi/KernelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,6 +26,8 @@ Value ElementEmitter::element(Value tensor, ArrayRef<Value> indices) {
   Value pointer = memory.lookup(tensor);
   if (auto argument = dyn_cast<BlockArgument>(tensor); argument && !pointer)
     pointer = e.pointerOf(argument);
+  if (pointer && !packedLayoutOf(tensor.getType()).empty())
+    return e.load(pointer, packedPosition(tensor, indices), elementTypeOf(tensor));
   if (pointer)
     return e.load(pointer, e.linear(indices, e.sizes(tensor.getType())), elementTypeOf(tensor));
   if (Value value = elementOf(tensor.getDefiningOp(), indices))
@@ -34,6 +37,23 @@ Value ElementEmitter::element(Value tensor, ArrayRef<Value> indices) {
         << tensor.getDefiningOp()->getName() << "' with result " << tensor.getType();
   hasFailed = true;
   return arith::ConstantOp::create(e.b, e.b.getZeroAttr(signlessType(elementTypeOf(tensor))));
+}
+
+Value ElementEmitter::packedPosition(Value tensor, ArrayRef<Value> indices) {
+  // Only a product that isn't transposed has its columns in the last dimension.
+  bool columnsLast = llvm::any_of(tensor.getUsers(), [](Operation *user) {
+    auto matmul = dyn_cast<MatmulOp>(user);
+    return matmul && !matmul.getTransposeRhs();
+  });
+  auto type = cast<RankedTensorType>(tensor.getType());
+  int64_t depth = type.getDimSize(columnsLast ? 0 : 1),
+          pair = type.getElementType().isBF16() ? 2 : 1;
+  Value column = indices[columnsLast ? 1 : 0], k = indices[columnsLast ? 0 : 1];
+  Value width = e.index(kBlockColumns), block = e.divide(column, width);
+  Value line =
+      e.add(e.mul(block, e.index(llvm::divideCeil(depth, pair))), e.divide(k, e.index(pair)));
+  Value place = e.add(e.mul(line, width), e.rest(column, width));
+  return e.add(e.mul(place, e.index(pair)), e.rest(k, e.index(pair)));
 }
 
 IndexList ElementEmitter::broadcastIndices(Type type, Type resultType, ArrayRef<Value> indices) {

@@ -33,6 +33,8 @@ public:
   mlir::Value checkedIndex(mlir::Value position, mlir::Value size, mlir::Value &inside);
 
 private:
+  /// Where the element lies in a packed weight.
+  mlir::Value packedPosition(mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value elementOf(mlir::Operation *op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofElementwise(llm::ElementwiseOp op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofConcat(llm::ConcatOp op, llvm::ArrayRef<mlir::Value> indices);

@@ -25,6 +25,15 @@ const IsaLevel *findIsaLevel(llvm::StringRef name) {
   return nullptr;
 }
 
+IsaLevel emulatedIsaLevel(const IsaLevel &level) {
+  IsaLevel emulated = level;
+  const IsaLevel *lowest =
+      llvm::find_if(kLevels, [&](const IsaLevel &other) { return other.arch == level.arch; });
+  emulated.cpu = lowest->cpu;
+  emulated.tune = lowest->tune;
+  return emulated;
+}
+
 const IsaLevel &hostIsaLevel() {
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
   auto hasAll = [&](std::initializer_list<const char *> names) {

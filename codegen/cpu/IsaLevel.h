@@ -25,6 +25,8 @@ struct IsaLevel {
 llvm::ArrayRef<IsaLevel> isaLevels();
 /// Null when there is none of that name.
 const IsaLevel *findIsaLevel(llvm::StringRef name);
+/// `level` with its registers and lanes, but compiled for the lowest level of its architecture.
+IsaLevel emulatedIsaLevel(const IsaLevel &level);
 /// The highest level that this machine has.
 const IsaLevel &hostIsaLevel();
 

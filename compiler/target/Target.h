@@ -33,6 +33,9 @@ struct EmitOptions {
   std::vector<std::string> levels;
   /// Whether hot kernels get hand-scheduled code. Without it every kernel is plain loops.
   bool tunedKernels = true;
+  /// Whether code of every level is made of the instructions of its architecture's lowest level, so
+  /// that its logic can be tested on any machine.
+  bool emulate = false;
 };
 
 class Target {
