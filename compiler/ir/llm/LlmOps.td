@@ -132,6 +132,7 @@ def Llm_ElementwiseOp : Llm_Op<"elementwise", [Pure]> {
   let results = (outs AnyRankedTensor:$result);
   let hasVerifier = 1;
   let assemblyFormat = "$kind `(` $operands_ `)` attr-dict `:` functional-type($operands_, $result)";
+  let hasCanonicalizer = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -153,6 +154,7 @@ def Llm_ReshapeOp : Llm_UnaryShapeOp<"reshape"> {
     ```
   }];
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Llm_BroadcastOp : Llm_UnaryShapeOp<"broadcast"> {
@@ -163,6 +165,7 @@ def Llm_BroadcastOp : Llm_UnaryShapeOp<"broadcast"> {
     ```
   }];
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Llm_TileOp : Llm_UnaryShapeOp<"tile"> {
@@ -188,6 +191,7 @@ def Llm_TransposeOp : Llm_Op<"transpose", [Pure]> {
   let hasFolder = 1;
   let hasVerifier = 1;
   let assemblyFormat = "$input $permutation attr-dict `:` type($input) `->` type($result)";
+  let hasCanonicalizer = 1;
 }
 
 def Llm_SliceOp : Llm_Op<"slice", [Pure]> {
@@ -204,6 +208,7 @@ def Llm_SliceOp : Llm_Op<"slice", [Pure]> {
   let hasFolder = 1;
   let hasVerifier = 1;
   let assemblyFormat = "$input $starts $steps attr-dict `:` type($input) `->` type($result)";
+  let hasCanonicalizer = 1;
 }
 
 def Llm_ConcatOp : Llm_Op<"concat", [Pure]> {
@@ -217,6 +222,7 @@ def Llm_ConcatOp : Llm_Op<"concat", [Pure]> {
   let results = (outs AnyRankedTensor:$result);
   let hasVerifier = 1;
   let assemblyFormat = "`axis` $axis `(` $inputs `)` attr-dict `:` functional-type($inputs, $result)";
+  let hasCanonicalizer = 1;
 }
 
 def Llm_PadMode : I32EnumAttr<"PadMode", "what padding holds", [
@@ -371,6 +377,7 @@ def Llm_MatmulOp : Llm_Op<"matmul", [Pure]> {
     $lhs `,` $rhs (`transpose_rhs` $transposeRhs^)? attr-dict
     `:` type($lhs) `,` type($rhs) `->` type($result)
   }];
+  let hasCanonicalizer = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -561,6 +568,40 @@ def Llm_KvAppendOp : Llm_Op<"kv_append", [MemoryEffects<[MemWrite]>]> {
     $cache `,` $input `past` $past (`heads_last` $headsLast^)? attr-dict
     `:` type($cache) `,` type($input)
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Fusion
+//===----------------------------------------------------------------------===//
+
+def Llm_FusionOp : Llm_Op<"fusion", [RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "Ops that become one kernel";
+  let description = [{
+    The body uses values from outside as they are; what it yields are the results. At most one op
+    of it combines elements (product, norm, softmax, reduction, attention); those after it in the
+    body are elementwise.
+    ```mlir
+    %r = llm.fusion -> tensor<4x16xf32> {
+      %p = llm.matmul %a, %w : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>
+      %s = llm.elementwise silu(%p) : (tensor<4x16xf32>) -> tensor<4x16xf32>
+      llm.fusion_yield %s : tensor<4x16xf32>
+    }
+    ```
+  }];
+  let results = (outs Variadic<AnyRankedTensor>:$results_);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "(`->` type($results_)^)? $body attr-dict";
+}
+
+def Llm_FusionYieldOp : Llm_Op<"fusion_yield", [Pure, Terminator, HasParent<"FusionOp">]> {
+  let summary = "The results of a fusion";
+  let description = [{
+    ```mlir
+    llm.fusion_yield %r : tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 #endif // LLMC_COMPILER_IR_LLM_OPS_TD
