@@ -8,6 +8,146 @@
 include "mlir/Pass/PassBase.td"
 
 //===----------------------------------------------------------------------===//
+// fold
+//===----------------------------------------------------------------------===//
+
+def FoldConstants : Pass<"llmc-fold-constants", "::mlir::ModuleOp"> {
+  let summary = "Work out small constants at compile time";
+  let description = [{
+    **Needs**: `llm` ops.
+    **Leaves**: a constant for every elementwise and shape op whose operands are constants and whose
+    result is small, rounded to its type as a kernel would. What would be an error of the call (an
+    index out of range, an integer division by 0) stays.
+    **Example**:
+    ```mlir
+    %a = llm.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    %r = llm.elementwise neg(%a) : (tensor<2xf32>) -> tensor<2xf32>
+    ```
+    becomes
+    ```mlir
+    %r = llm.constant dense<[-1.0, -2.0]> : tensor<2xf32>
+    ```
+  }];
+  let options = [
+    Option<"maxBytes", "max-bytes", "int64_t", "4096", "Largest result in bytes">,
+  ];
+  let statistics = [
+    Statistic<"numFolded", "num-folded", "Ops replaced by their value">,
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// fuse
+//===----------------------------------------------------------------------===//
+
+def FuseElementwise : Pass<"llmc-fuse-elementwise", "::mlir::ModuleOp"> {
+  let summary = "Put chains of elementwise and shape ops into the kernels next to them";
+  let description = [{
+    **Needs**: functions of `llm` ops.
+    **Leaves**: `llm.fusion` around ops that become one kernel with one result: at most one op that
+    combines elements, elementwise ops after it, and element ops before it that are cheap to ask
+    again. Costly functions and gathers are never worked out twice. Reshapes at the edge of a
+    kernel stay outside, as views.
+    **Example**:
+    ```mlir
+    %p = llm.matmul %a, %w : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>
+    %s = llm.elementwise silu(%p) : (tensor<4x16xf32>) -> tensor<4x16xf32>
+    ```
+    becomes
+    ```mlir
+    %s = llm.fusion -> tensor<4x16xf32> {
+      %p = llm.matmul %a, %w : tensor<4x8xf32>, tensor<8x16xf32> -> tensor<4x16xf32>
+      %r = llm.elementwise silu(%p) : (tensor<4x16xf32>) -> tensor<4x16xf32>
+      llm.fusion_yield %r : tensor<4x16xf32>
+    }
+    ```
+  }];
+  let statistics = [
+    Statistic<"numFusions", "num-fusions", "Kernels made of several ops">,
+    Statistic<"numFused", "num-fused", "Ops in them">,
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// recover
+//===----------------------------------------------------------------------===//
+
+class RecoveryPass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let options = [
+    Option<"remarks", "remarks", "bool", "false", "Say which op stopped a pattern that nearly matched">,
+  ];
+}
+
+def RecoverNorms : RecoveryPass<"llmc-recover-norms"> {
+  let summary = "Find layer and RMS norms in their arithmetic";
+  let description = [{
+    **Needs**: canonical elementwise ops; equal values are one (CSE).
+    **Leaves**: `llm.rms_norm` and `llm.layer_norm` over the last dimensions, with scale and bias
+    where they have exactly these dimensions. A cast to f32 before and back after a norm without
+    scale goes.
+    **Example**:
+    ```mlir
+    %q = llm.elementwise mul(%x, %x) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %m = llm.reduce mean %q axes [1] : tensor<4x8xf32> -> tensor<4x1xf32>
+    %e = llm.constant dense<1.0e-6> : tensor<f32>
+    %v = llm.elementwise add(%m, %e) : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+    %s = llm.elementwise rsqrt(%v) : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %r = llm.elementwise mul(%x, %s) : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %r = llm.rms_norm %x axis 1 epsilon 1.0e-06 : tensor<4x8xf32> -> tensor<4x8xf32>
+    ```
+  }];
+  let statistics = [Statistic<"numRecovered", "num-norms", "Norms after the pass">];
+}
+
+def RecoverActivations : RecoveryPass<"llmc-recover-activations"> {
+  let summary = "Find GELU and SiLU in their arithmetic";
+  let description = [{
+    **Needs**: canonical elementwise ops; equal values are one (CSE).
+    **Leaves**: `gelu`, `gelu_tanh` and `silu` elementwise ops. Quick GELU (`x * sigmoid(1.702 x)`)
+    stays two products and a sigmoid.
+    **Example**:
+    ```mlir
+    %s = llm.elementwise sigmoid(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %r = llm.elementwise mul(%x, %s) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+    becomes
+    ```mlir
+    %r = llm.elementwise silu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let statistics = [Statistic<"numRecovered", "num-activations", "Activations after the pass">];
+}
+
+def RecoverAttention : RecoveryPass<"llmc-recover-attention"> {
+  let summary = "Find attention and rotary embeddings in their arithmetic";
+  let description = [{
+    **Needs**: canonical ops; equal values are one (CSE).
+    **Leaves**: `llm.attention` with one scale, grouped heads, and the order (batch, sequence, heads,
+    size) where transposes around it go; `llm.rope`, also of the first elements only. A mask that is
+    proved to depend on the positions of query and key alone becomes `causal` and `window`; any other
+    one is added to the scores. A row whose keys are all hidden by -inf gives zeros.
+    **Example**:
+    ```mlir
+    %s = llm.matmul %q, %k transpose_rhs : tensor<1x2x3x8xf32>, tensor<1x2x5x8xf32> -> tensor<1x2x3x5xf32>
+    %p = llm.softmax %s axis 3 : tensor<1x2x3x5xf32> -> tensor<1x2x3x5xf32>
+    %r = llm.matmul %p, %v : tensor<1x2x3x5xf32>, tensor<1x2x5x8xf32> -> tensor<1x2x3x8xf32>
+    ```
+    becomes
+    ```mlir
+    %r = llm.attention %q, %k, %v scale 1.0
+        : (tensor<1x2x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x2x3x8xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numAttentions", "num-attentions", "Attentions after the pass">,
+    Statistic<"numRopes", "num-ropes", "Rotary embeddings after the pass">,
+  ];
+}
+
+//===----------------------------------------------------------------------===//
 // partition
 //===----------------------------------------------------------------------===//
 
@@ -89,6 +229,27 @@ def NarrowWeights : Pass<"llmc-narrow-weights", "::mlir::ModuleOp"> {
 //===----------------------------------------------------------------------===//
 // session
 //===----------------------------------------------------------------------===//
+
+def FormKvCache : Pass<"llmc-form-kv-cache", "::mlir::ModuleOp"> {
+  let summary = "Make an entry that keeps keys and values between calls";
+  let description = [{
+    **Needs**: roles (`llmc-assign-roles`), recovered attention.
+    **Leaves**: beside the entry `run` an entry `session` for one sequence. It takes token ids,
+    counts positions from the past, lets every token see what is before it, appends new keys and
+    values to caches and gives the logits of the last position. There is none when some past is
+    used otherwise than as the front of an attention's keys or values; then nothing changes.
+    **Example**: of
+    ```mlir
+    func.func @main(%ids: tensor<?x?xi64, #llm.dims<[s0, s1]>> {llm.role = "ids"})
+        attributes {rt.entry = "run"}
+    ```
+    the entry `session` takes `tensor<1x?xi64, #llm.dims<[1, s3]>>`, `s3` being a `session_seq`.
+  }];
+  let options = [
+    Option<"remarks", "remarks", "bool", "false", "Say why there is no session">,
+  ];
+  let statistics = [Statistic<"numCaches", "num-caches", "Caches of the session">];
+}
 
 def AssignRoles : Pass<"llmc-assign-roles", "::mlir::ModuleOp"> {
   let summary = "Say what inputs and outputs mean to a generation loop";

@@ -23,14 +23,36 @@ struct GraphOptions : PassPipelineOptions<GraphOptions> {
                               llvm::cl::init("f32")};
   Option<std::string> devices{*this, "devices", llvm::cl::desc("rules of a device map"),
                               llvm::cl::init("")};
+  Option<bool> remarks{*this, "remarks",
+                       llvm::cl::desc("say what stopped patterns that nearly matched"),
+                       llvm::cl::init(false)};
 };
+
+/// One spelling of everything: what patterns rely on.
+void addCleanup(OpPassManager &passes) {
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createFoldConstants());
+  passes.addPass(createCSEPass());
+}
 
 void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
   passes.addPass(createAssignRoles());
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
+  addCleanup(passes);
+  if (options.optimize) {
+    addCleanup(passes); // folded constants let more become canonical
+    passes.addPass(createRecoverNorms({.remarks = options.remarks}));
+    passes.addPass(createRecoverActivations({.remarks = options.remarks}));
+    passes.addPass(createRecoverAttention({.remarks = options.remarks}));
+    passes.addPass(createAssignDevices({.map = options.devices})); // a cache is on one device
+    passes.addPass(createFormKvCache({.remarks = options.remarks}));
+    addCleanup(passes);
+    passes.addPass(createRecoverAttention({.remarks = false})); // proves the session's masks
+    addCleanup(passes);
+  }
   passes.addPass(createNarrowWeights({.format = options.weights}));
   passes.addPass(createAssignDevices({.map = options.devices}));
+  if (options.optimize)
+    passes.addPass(createFuseElementwise());
   passes.addPass(createOutlineKernels());
   passes.addPass(createInsertTransfers());
 }

@@ -129,6 +129,8 @@ Outcome Compilation::graph() {
                          " weights=" + options.weights;
   if (!options.deviceMap.empty())
     settings += " devices={" + options.deviceMap + "}";
+  if (options.remarks)
+    settings += " remarks=true";
   LogicalResult result = runPasses([&](PassManager &passes) {
     return pipeline->addToPipeline(passes, settings, [&](const Twine &text) {
       return emitError(UnknownLoc::get(&context)) << text, failure();

@@ -91,6 +91,15 @@ std::string labelOf(Operation *op, Type type) {
   return label;
 }
 
+/// The op that a kernel is named after: one that combines elements, else the last.
+Operation *mainOf(ArrayRef<Operation *> ops) {
+  for (Operation *op : ops)
+    if (isa<llm::MatmulOp, llm::ReduceOp, llm::SoftmaxOp, llm::LayerNormOp, llm::RmsNormOp,
+            llm::AttentionOp, llm::KvAppendOp>(op))
+      return op;
+  return isa<llm::FusionYieldOp>(ops.back()) && ops.size() > 1 ? ops[ops.size() - 2] : ops.back();
+}
+
 struct OutlineKernelsPass : impl::OutlineKernelsBase<OutlineKernelsPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -174,42 +183,72 @@ void OutlineKernelsPass::dispatch(Operation *op) {
   OpBuilder builder(op);
   MLIRContext *context = op->getContext();
   Location loc = op->getLoc();
-  llvm::SetVector<Value> outside; // operands of the call
-  SmallVector<Operation *> inlined;
-  DenseMap<Value, Value> fetched; // llm.weight -> rt.weight
-  for (OpOperand &operand : op->getOpOperands()) {
-    Operation *producer = operand.get().getDefiningOp();
-    if (isInlineConstant(producer)) {
-      if (!llvm::is_contained(inlined, producer))
-        inlined.push_back(producer);
-    } else if (auto weight = dyn_cast_or_null<llm::WeightOp>(producer)) {
-      Value &value = fetched[operand.get()];
-      if (!value)
-        value = weightFor(weight, op, operand.getOperandNumber(), builder);
-      outside.insert(value);
-    } else {
-      outside.insert(operand.get());
-    }
+  // A fusion's body, or the op alone.
+  SmallVector<Operation *> ops{op};
+  auto fusion = dyn_cast<llm::FusionOp>(op);
+  if (fusion) {
+    ops.clear();
+    for (Operation &inside : fusion.getBody().front())
+      ops.push_back(&inside);
   }
+  llvm::SetVector<Value> outside; // operands of the call
+  llvm::SetVector<Operation *> inlined;
+  // llm.weight -> rt.weight; ops may read a weight in different forms.
+  DenseMap<std::pair<Operation *, unsigned>, Value> fetched;
+  for (Operation *user : ops)
+    for (OpOperand &operand : user->getOpOperands()) {
+      Operation *producer = operand.get().getDefiningOp();
+      if (fusion && producer && producer->getParentOp() == fusion)
+        continue;
+      if (isInlineConstant(producer)) {
+        inlined.insert(producer);
+      } else if (auto weight = dyn_cast_or_null<llm::WeightOp>(producer)) {
+        Value value = weightFor(weight, user, operand.getOperandNumber(), builder);
+        for (Value known : outside)
+          if (auto other = known.getDefiningOp<rt::WeightOp>();
+              other && other.getKey() == weight.getKey() && other.getType() == value.getType() &&
+              other.getTransposed() == value.getDefiningOp<rt::WeightOp>().getTransposed()) {
+            value.getDefiningOp()->erase();
+            value = known;
+            break;
+          }
+        fetched[{user, operand.getOperandNumber()}] = value;
+        outside.insert(value);
+      } else {
+        outside.insert(operand.get());
+      }
+    }
 
   // The body, with the kernel's own sizes.
   LocalSizes sizes(context);
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(loc);
   OpBuilder inner = OpBuilder::atBlockEnd(scratch->getBody());
-  std::string label = labelOf(op, op->getNumResults() ? op->getResult(0).getType() : Type());
+  Operation *main = mainOf(ops);
+  std::string label = labelOf(main, main->getNumResults() ? main->getResult(0).getType() : Type());
   auto kernel = rt::KernelOp::create(inner, loc, "k", label, 0);
   Block *body = inner.createBlock(&kernel.getBody());
   IRMapping mapping;
   for (Value value : outside)
     mapping.map(value, body->addArgument(sizes.localize(value.getType()), loc));
-  for (auto [weight, value] : fetched)
-    mapping.map(weight, mapping.lookup(value));
   for (Operation *constant : inlined)
     inner.clone(*constant, mapping);
-  Operation *clone = inner.clone(*op, mapping);
-  clone->removeDiscardableAttr(kDeviceAttr);
-  sizes.localize(clone);
-  rt::YieldOp::create(inner, loc, clone->getResults());
+  SmallVector<Value> yielded;
+  for (Operation *original : ops) {
+    if (auto yield = dyn_cast<llm::FusionYieldOp>(original)) {
+      for (Value value : yield.getValues())
+        yielded.push_back(mapping.lookupOrDefault(value));
+      break;
+    }
+    Operation *clone = inner.clone(*original, mapping);
+    for (OpOperand &operand : original->getOpOperands())
+      if (Value weight = fetched.lookup({original, operand.getOperandNumber()}))
+        clone->setOperand(operand.getOperandNumber(), mapping.lookup(weight));
+    clone->removeDiscardableAttr(kDeviceAttr);
+    sizes.localize(clone);
+    if (!fusion)
+      llvm::append_range(yielded, clone->getResults());
+  }
+  rt::YieldOp::create(inner, loc, yielded);
   SmallVector<AffineExpr> scalars = sizes.outer();
   kernel.setSizes(scalars.size());
 
@@ -218,7 +257,7 @@ void OutlineKernelsPass::dispatch(Operation *op) {
   kernel->print(stream, OpPrintingFlags().useLocalScope());
   StringAttr &symbol = kernels[text];
   if (!symbol) {
-    symbol = builder.getStringAttr(nameOf(op) + "_" + std::to_string(kernels.size() - 1));
+    symbol = builder.getStringAttr(nameOf(main) + "_" + std::to_string(kernels.size() - 1));
     kernel.setSymNameAttr(symbol);
     kernel->remove();
     kernelBuilder.insert(kernel);

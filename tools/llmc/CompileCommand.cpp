@@ -122,6 +122,7 @@ void addCompileCommand(CLI::App &app, int &exitCode) {
       ->transform(CLI::CheckedTransformer(kStages, CLI::ignore_case));
   command->add_option("--print-ir-after", options.printAfter,
                       "Print the program after this pass, e.g. llmc-outline-kernels");
+  command->add_flag("--remarks", options.remarks, "Say why a pattern that nearly matched did not");
   command->add_flag("--timing", options.timing, "Print how long each pass took");
   command->add_option("--diagnostics", flags->diagnostics, "How errors are printed")
       ->check(CLI::IsMember({"text", "json"}))
