@@ -74,7 +74,30 @@ struct ExecContext::EntryState {
   std::vector<uint64_t> stepNs;
   std::vector<uint64_t> profileNs;
   std::vector<uint64_t> profileCalls;
+  std::vector<double> profileBytes;
+  int64_t kvTokens = 0; // held at the end of the running call
+
+  void count(size_t instruction, uint64_t nanoseconds);
 };
+
+/// Adds one execution of an instruction to the profile.
+void ExecContext::EntryState::count(size_t instruction, uint64_t nanoseconds) {
+  profileNs[instruction] += nanoseconds;
+  ++profileCalls[instruction];
+  std::span<const uint32_t> args = plan.program->pool(plan.instructions[instruction].args);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (std::find(args.begin(), args.begin() + i, args[i]) != args.begin() + i)
+      continue; // written in place
+    const llmc_buffer_record &buffer = plan.buffers[args[i]];
+    if (buffer.kind == LLMC_BUFFER_WEIGHT)
+      profileBytes[instruction] += static_cast<double>(buffer.size);
+    else if (buffer.kind == LLMC_BUFFER_KV)
+      profileBytes[instruction] +=
+          static_cast<double>(buffer.size) * static_cast<double>(kvTokens) / LLMC_KV_BLOCK_TOKENS;
+    else if (buffer.size_expr != LLMC_NONE)
+      profileBytes[instruction] += static_cast<double>(values[buffer.size_expr]);
+  }
+}
 
 ExecContext::ExecContext(std::shared_ptr<Executor> owner) : executor(std::move(owner)) {
   states.resize(executor->plans.size());
@@ -507,7 +530,9 @@ Status ExecContext::execute(EntryState &state, const CallOptions &options) {
     state.stepNs.resize(plan.instructions.size());
     state.profileNs.resize(plan.instructions.size());
     state.profileCalls.resize(plan.instructions.size());
+    state.profileBytes.resize(plan.instructions.size());
   }
+  state.kvTokens = options.kv ? options.kv->length() + options.sequence : 0;
   for (uint32_t i = 0; i < plan.segments.size(); ++i) {
     const Segment &segment = plan.segments[i];
     if (options.cancel && options.cancel->isSet())
@@ -531,11 +556,11 @@ Status ExecContext::execute(EntryState &state, const CallOptions &options) {
       LLMC_TRY(transfer(copiers[segment.device], state.places[to], copiers[fromDevice],
                         state.places[from],
                         static_cast<uint64_t>(state.values[instruction.target])));
-      if (options.profile) {
-        state.profileNs[segment.first] += static_cast<uint64_t>(
-            std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
-        ++state.profileCalls[segment.first];
-      }
+      if (options.profile)
+        state.count(
+            segment.first,
+            static_cast<uint64_t>(
+                std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count()));
       break;
     }
     }
@@ -569,10 +594,8 @@ Status ExecContext::drain(EntryState &state, uint32_t device, bool profile) {
     StepFailure failure;
     Status status = executor->deviceList[device]->wait(pending.ticket, &failure);
     if (profile)
-      for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
-        state.profileNs[i] += state.stepNs[i];
-        ++state.profileCalls[i];
-      }
+      for (uint32_t i = segment.first; i < segment.first + segment.count; ++i)
+        state.count(i, state.stepNs[i]);
     if (status.isOk() || !first.isOk())
       continue;
     if (status.code() == Code::Cancelled)
@@ -617,7 +640,8 @@ std::vector<ProfileRow> ExecContext::profile() const {
       if (instruction.op == LLMC_OP_DISPATCH)
         kernel = program.string(program.kernels()[instruction.target].label);
       rows.push_back({std::string(program.label(instruction)), std::string(kernel),
-                      state->profileCalls[i], static_cast<double>(state->profileNs[i]) / 1000.0});
+                      state->profileCalls[i], static_cast<double>(state->profileNs[i]) / 1000.0,
+                      state->profileBytes[i]});
     }
   }
   return rows;
@@ -628,6 +652,7 @@ void ExecContext::clearProfile() {
     if (state) {
       std::fill(state->profileNs.begin(), state->profileNs.end(), 0);
       std::fill(state->profileCalls.begin(), state->profileCalls.end(), 0);
+      std::fill(state->profileBytes.begin(), state->profileBytes.end(), 0);
     }
 }
 

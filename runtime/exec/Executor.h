@@ -86,6 +86,9 @@ struct ProfileRow {
   std::string kernel; // the kernel's label, "copy" or "transfer"
   uint64_t calls = 0;
   double microseconds = 0;
+  /// Sizes of all operands, over all calls: at most what was read and written, since a kernel may
+  /// need only some rows of a table. Of a cache, the tokens held.
+  double bytes = 0;
 };
 
 class ExecContext;

@@ -3,6 +3,7 @@
 // `bench`: how fast a bundle is on this machine. Every repetition opens the
 // bundle anew, so that load and first token are measured as a user meets them.
 #include "tools/cli/Commands.h"
+#include "tools/cli/MemoryBandwidth.h"
 #include "tools/cli/ModelOptionsFlags.h"
 #include "tools/cli/ModelRun.h"
 #include "tools/cli/RandomTensors.h"
@@ -102,47 +103,65 @@ Status decodeGreedy(Session &session, size_t count) {
   return Status::ok();
 }
 
-/// Time by kernel, over calls of all instructions that use it.
-Json profileJson(std::vector<ProfileRow> rows) {
-  struct Sum {
-    std::string kernel;
-    uint64_t calls = 0;
-    double microseconds = 0;
-  };
-  std::vector<Sum> sums;
+/// Time by kernel, over calls of all instructions that use it. `bandwidth` in bytes per second.
+Json profileJson(const std::vector<ProfileRow> &rows, double bandwidth) {
+  std::vector<ProfileRow> sums; // one per kernel
   double total = 0;
   for (const ProfileRow &row : rows) {
-    auto found = std::ranges::find(sums, row.kernel, &Sum::kernel);
+    auto found = std::ranges::find(sums, row.kernel, &ProfileRow::kernel);
     if (found == sums.end())
-      found = sums.insert(sums.end(), {row.kernel, 0, 0});
+      found = sums.insert(sums.end(), {"", row.kernel, 0, 0, 0});
     found->calls += row.calls;
     found->microseconds += row.microseconds;
+    found->bytes += row.bytes;
     total += row.microseconds;
   }
-  std::ranges::sort(sums, std::greater(), &Sum::microseconds);
+  std::ranges::sort(sums, std::greater(), &ProfileRow::microseconds);
   Json list = Json::array();
-  for (const Sum &sum : sums)
+  for (const ProfileRow &sum : sums) {
+    double perSecond = sum.microseconds > 0 ? sum.bytes / sum.microseconds * 1e6 : 0;
     list.push_back({{"kernel", sum.kernel},
                     {"calls", sum.calls},
                     {"us", sum.microseconds},
-                    {"us_per_call", sum.calls ? sum.microseconds / double(sum.calls) : 0},
-                    {"share", total > 0 ? sum.microseconds / total : 0}});
+                    {"us_per_call", sum.microseconds / double(sum.calls)},
+                    {"share", total > 0 ? sum.microseconds / total : 0},
+                    {"bytes_per_call", sum.bytes / double(sum.calls)},
+                    {"of_bandwidth", perSecond / bandwidth}});
+  }
   return list;
 }
 
-void printProfile(const char *title, const Json &list) {
-  std::printf("\n%s\n  %-48s %8s %12s %10s %7s\n", title, "kernel", "calls", "us", "us/call",
-              "share");
+/// Operands that lie in a cache are read faster than memory gives them.
+std::string bandwidthText(double share) {
+  return share > 1.05 ? "(cache)" : fmt::format("{:.1f}%", share * 100);
+}
+
+void printProfile(const std::string &title, const Json &list) {
+  std::printf("\n%s\n  %-48s %8s %12s %10s %7s %12s %10s\n", title.c_str(), "kernel", "calls", "us",
+              "us/call", "share", "bytes/call", "of memory");
   for (const Json &row : list)
-    std::printf("  %-48s %8llu %12.1f %10.2f %6.1f%%\n", row["kernel"].get<std::string>().c_str(),
+    std::printf("  %-48s %8llu %12.1f %10.2f %6.1f%% %12.0f %10s\n",
+                row["kernel"].get<std::string>().c_str(),
                 static_cast<unsigned long long>(row["calls"].get<uint64_t>()),
                 row["us"].get<double>(), row["us_per_call"].get<double>(),
-                row["share"].get<double>() * 100);
+                row["share"].get<double>() * 100, row["bytes_per_call"].get<double>(),
+                bandwidthText(row["of_bandwidth"].get<double>()).c_str());
 }
 
 struct Report {
   Measurements measurements;
   Json profiles; // title -> list
+  double bandwidth = 0;
+  uint64_t peakMemory = 0;
+
+  void addProfile(const char *title, ExecContext &context, const Model &model) {
+    if (bandwidth == 0) {
+      peakMemory = peakMemoryBytes(); // before the probe takes its own
+      bandwidth = readBandwidth(model.executor()->devices()[0]->workers());
+    }
+    profiles[title] = profileJson(context.profile(), bandwidth);
+    context.clearProfile();
+  }
 };
 
 Status benchDecoder(const BenchOptions &options, Report &report) {
@@ -173,10 +192,9 @@ Status benchDecoder(const BenchOptions &options, Report &report) {
       LLMC_TRY(session->rewind(0));
       session->profile(true);
       LLMC_TRY(session->append(prompt));
-      report.profiles["prefill"] = profileJson(session->context().profile());
-      session->context().clearProfile();
+      report.addProfile("prefill", session->context(), *model);
       LLMC_TRY(decodeGreedy(*session, options.generate));
-      report.profiles["decode"] = profileJson(session->context().profile());
+      report.addProfile("decode", session->context(), *model);
     }
   }
   return Status::ok();
@@ -208,7 +226,7 @@ Status benchRun(const BenchOptions &options, Report &report) {
     if (options.profile && round + 1 == options.repeat) {
       for (int i = 0; i < kLeastRuns; ++i)
         LLMC_TRY(run.run(/*profile=*/true));
-      report.profiles["run"] = profileJson(run.context().profile());
+      report.addProfile("run", run.context(), *model);
     }
   }
   return Status::ok();
@@ -217,18 +235,23 @@ Status benchRun(const BenchOptions &options, Report &report) {
 Status bench(const BenchOptions &options) {
   Report report;
   LLMC_TRY(options.shapes.empty() ? benchDecoder(options, report) : benchRun(options, report));
-  report.measurements.add("peak_rss_bytes", double(peakMemoryBytes()));
+  report.measurements.add("peak_rss_bytes",
+                          double(report.peakMemory != 0 ? report.peakMemory : peakMemoryBytes()));
   if (options.json) {
     Json object = report.measurements.json();
-    if (!report.profiles.empty())
+    if (!report.profiles.empty()) {
       object["profile"] = report.profiles;
+      object["read_bandwidth_bytes_per_s"] = report.bandwidth;
+    }
     std::printf("%s\n", object.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
     return Status::ok();
   }
   std::printf("%s\n", options.bundle.c_str());
   report.measurements.print();
   for (const auto &[title, list] : report.profiles.items())
-    printProfile(title.c_str(), list);
+    printProfile(title, list);
+  if (options.profile)
+    std::printf("\n  memory gives %.1f GB/s to as many threads\n", report.bandwidth / 1e9);
   return Status::ok();
 }
 

@@ -103,6 +103,8 @@ Status generateText(const GenerateFlags &flags) {
     LLMC_TRY_ASSIGN(std::string text, promptText(flags));
     LLMC_TRY_ASSIGN(std::vector<uint32_t> ids, tokenizer->encode(text, true));
     prompt.assign(ids.begin(), ids.end());
+    if (auto begin = model->generationConfig().beginToken; prompt.empty() && begin)
+      prompt.push_back(int32_t(*begin));
   }
   LLMC_TRY_ASSIGN(std::unique_ptr<Session> session, model->createSession(flags.context));
   bool first = true, canWrite = true;

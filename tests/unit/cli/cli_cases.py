@@ -105,7 +105,8 @@ class Run(unittest.TestCase):
         if mask is not None:
             keys["mask:y/f32"] = mask
         np.savez(ROOT / "case.npz", **keys)
-        return run("run", ROOT / "identity.llmc", "--inputs", ROOT / "case.npz", "--expect", ROOT / "case.npz", *flags)
+        return run("run", ROOT / "identity.llmc", "--inputs", ROOT / "case.npz", "--expect", ROOT / "case.npz",
+                   "--threads", 1, *flags)
 
     def test_expect_says_equal(self):
         code, out, error = self.case()
