@@ -7,6 +7,7 @@
 #include "compiler/ir/llm/Symbols.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -266,14 +267,17 @@ uint32_t ProgramBuilder::use(Value value) {
 
 void ProgramBuilder::instruction(uint32_t op, Location loc, uint32_t device, uint32_t target,
                                  ArrayRef<uint32_t> args, ArrayRef<uint32_t> scalars) {
-  std::string name;
+  // Fused kernels stand for several nodes; the first few tell where to look.
+  static constexpr size_t kMostNames = 4;
+  SmallVector<StringRef> names;
   loc->walk([&](Location inner) {
-    auto named = dyn_cast<NameLoc>(inner);
-    if (!named)
-      return WalkResult::advance();
-    name = named.getName().str();
-    return WalkResult::interrupt();
+    if (auto named = dyn_cast<NameLoc>(inner); named && !llvm::is_contained(names, named.getName()))
+      names.push_back(named.getName());
+    return WalkResult::advance();
   });
+  std::string name = llvm::join(ArrayRef(names).take_front(kMostNames), ", ");
+  if (names.size() > kMostNames)
+    name += ", …";
   llmc_str label = text(name);
   instructions.push_back(
       {op, device, target, label.offset, label.size, list(args), list(scalars), 0});

@@ -179,10 +179,21 @@ Value OutlineKernelsPass::weightFor(llm::WeightOp weight, Operation *user, unsig
                               builder.getStringAttr(layout), transposed);
 }
 
+/// All nodes that a kernel stands for: an error in it could be any one's.
+Location locationOf(Operation *op) {
+  auto fusion = dyn_cast<llm::FusionOp>(op);
+  if (!fusion)
+    return op->getLoc();
+  SmallVector<Location> locations;
+  for (Operation &inner : fusion->getRegion(0).front().without_terminator())
+    locations.push_back(inner.getLoc());
+  return FusedLoc::get(op->getContext(), locations);
+}
+
 void OutlineKernelsPass::dispatch(Operation *op) {
   OpBuilder builder(op);
   MLIRContext *context = op->getContext();
-  Location loc = op->getLoc();
+  Location loc = locationOf(op);
   // A fusion's body, or the op alone.
   SmallVector<Operation *> ops{op};
   auto fusion = dyn_cast<llm::FusionOp>(op);
