@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Range reduction by exact splitting, then a polynomial. Coefficients of exp,
-// log, tanh, sin and cos are those of the Cephes library (S. Moshier), erf's
+// log, tanh, sin, cos and atan are those of the Cephes library (S. Moshier), erf's
 // rational function that of Eigen; numbers are facts, the code is ours.
 #include "codegen/common/ScalarMath.h"
 
@@ -263,6 +263,98 @@ Value ScalarMath::sinOrCos(Value x, bool cosine) {
   result = select(equal(abs(wide), constant(kInfinity, wide)),
                   constant(std::numeric_limits<double>::quiet_NaN(), wide), result);
   return narrow ? toF32(result) : result;
+}
+
+Value ScalarMath::like(Value value, Value like) {
+  return getElementTypeOrSelf(like.getType()).isF64() ? value : toF32(value);
+}
+
+Value ScalarMath::atan64(Value x) {
+  // Beyond tan(3 pi / 8): pi/2 - atan(1/x). Beyond tan(pi / 8): pi/4 + atan((x - 1) / (x + 1)).
+  Value a = abs(x), one = constant(1.0, x), zero = constant(0.0, x);
+  Value large = less(constant(2.41421356237309504880, x), a);
+  Value middle = less(constant(0.66, x), a);
+  Value r =
+      select(large, div(constant(-1.0, x), a), select(middle, div(sub(a, one), add(a, one)), a));
+  Value base = select(large, constant(1.57079632679489661923, x),
+                      select(middle, constant(0.78539816339744830962, x), zero));
+  Value z = mul(r, r);
+  Value p = polynomial(z, {-8.750608600031904122785e-1, -1.615753718733365076637e1,
+                           -7.500855792314704667340e1, -1.228866684490136173410e2,
+                           -6.485021904942025371773e1});
+  Value q = polynomial(z, {1.0, 2.485846490142306297962e1, 1.650270098316988542046e2,
+                           4.328810604912902668951e2, 4.853903996359136964868e2,
+                           1.945506571482613964425e2});
+  Value result = add(base, fma(mul(r, z), div(p, q), r));
+  return math::CopySignOp::create(b, result, x);
+}
+
+Value ScalarMath::logOnePlus64(Value x) {
+  // The rounding error of 1 + x scales the logarithm as it scales its argument's distance from 1.
+  Value sum = add(constant(1.0, x), x), distance = sub(sum, constant(1.0, x));
+  Value result = mul(log64(sum), div(x, distance));
+  result = select(equal(distance, constant(0.0, x)), x, result);
+  return select(equal(x, constant(kInfinity, x)), x, result);
+}
+
+Value ScalarMath::atan(Value x) { return like(atan64(toF64(x)), x); }
+
+Value ScalarMath::asin(Value x) {
+  Value wide = toF64(x), one = constant(1.0, wide);
+  Value other = sqrt(mul(sub(one, wide), add(one, wide)));
+  return like(atan64(div(wide, other)), x);
+}
+
+Value ScalarMath::acos(Value x) {
+  Value wide = toF64(x), one = constant(1.0, wide);
+  Value half = atan64(sqrt(div(sub(one, wide), add(one, wide))));
+  return like(add(half, half), x);
+}
+
+Value ScalarMath::asinh(Value x) {
+  Value wide = toF64(x), a = abs(wide), one = constant(1.0, wide);
+  Value square = mul(a, a);
+  Value result = logOnePlus64(add(a, div(square, add(one, sqrt(add(square, one))))));
+  // Where the square overflows, log(2 a).
+  Value huge = add(log64(a), constant(0.69314718055994530942, wide));
+  result = select(less(constant(1e150, wide), a), huge, result);
+  return like(math::CopySignOp::create(b, result, wide), x);
+}
+
+Value ScalarMath::acosh(Value x) {
+  Value wide = toF64(x), t = sub(wide, constant(1.0, wide));
+  Value result = logOnePlus64(add(t, sqrt(mul(t, add(t, constant(2.0, wide))))));
+  Value huge = add(log64(wide), constant(0.69314718055994530942, wide));
+  result = select(less(constant(1e150, wide), wide), huge, result);
+  Value nan = constant(std::numeric_limits<double>::quiet_NaN(), wide);
+  return like(select(less(wide, constant(1.0, wide)), nan, result), x);
+}
+
+Value ScalarMath::atanh(Value x) {
+  Value wide = toF64(x), a = abs(wide);
+  Value result =
+      mul(constant(0.5, wide), logOnePlus64(div(add(a, a), sub(constant(1.0, wide), a))));
+  return like(math::CopySignOp::create(b, result, wide), x);
+}
+
+Value ScalarMath::cosh(Value x) {
+  // From the exponential of half of it, whose square overflows no earlier than the result.
+  Value wide = toF64(x), half = constant(0.5, wide);
+  Value e = exp64(mul(abs(wide), half)), inverse = div(half, e);
+  return like(add(mul(mul(half, e), e), div(inverse, e)), x);
+}
+
+Value ScalarMath::sinh(Value x) {
+  Value wide = toF64(x), a = abs(wide), half = constant(0.5, wide);
+  Value e = exp64(mul(a, half)), inverse = div(half, e);
+  Value large = sub(mul(mul(half, e), e), div(inverse, e));
+  // Taylor's series where the difference would cancel.
+  Value z = mul(a, a);
+  Value small = polynomial(z, {1.0 / 1307674368000.0, 1.0 / 6227020800.0, 1.0 / 39916800.0,
+                               1.0 / 362880.0, 1.0 / 5040.0, 1.0 / 120.0, 1.0 / 6.0});
+  small = fma(mul(a, z), small, a);
+  Value result = select(less(a, half), small, large);
+  return like(math::CopySignOp::create(b, result, wide), x);
 }
 
 Value ScalarMath::pow(Value x, Value y) {

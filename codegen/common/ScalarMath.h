@@ -22,6 +22,15 @@ public:
   mlir::Value erf(mlir::Value x);
   mlir::Value sin(mlir::Value x) { return sinOrCos(x, /*cosine=*/false); }
   mlir::Value cos(mlir::Value x) { return sinOrCos(x, /*cosine=*/true); }
+  // Computed in f64, also for f32; NaN outside of their domains.
+  mlir::Value acos(mlir::Value x);
+  mlir::Value acosh(mlir::Value x);
+  mlir::Value asin(mlir::Value x);
+  mlir::Value asinh(mlir::Value x);
+  mlir::Value atan(mlir::Value x);
+  mlir::Value atanh(mlir::Value x);
+  mlir::Value cosh(mlir::Value x);
+  mlir::Value sinh(mlir::Value x);
   /// IEEE pow, including signs of integral exponents, zeros, infinities and NaN.
   mlir::Value pow(mlir::Value x, mlir::Value y);
   mlir::Value sqrt(mlir::Value x);
@@ -36,6 +45,11 @@ private:
   mlir::Value sinOrCos(mlir::Value x, bool cosine);
   mlir::Value exp64(mlir::Value x);
   mlir::Value log64(mlir::Value x);
+  mlir::Value atan64(mlir::Value x);
+  /// log(1 + x) that keeps small x.
+  mlir::Value logOnePlus64(mlir::Value x);
+  /// `value`, computed in f64, in the type of `like`.
+  mlir::Value like(mlir::Value value, mlir::Value like);
   mlir::Value add(mlir::Value x, mlir::Value y);
   mlir::Value sub(mlir::Value x, mlir::Value y);
   mlir::Value mul(mlir::Value x, mlir::Value y);

@@ -123,8 +123,16 @@ Value ScalarOps::cast(Value value, Type from, Type to) {
 Value ScalarOps::apply(ElementKind kind, ArrayRef<Value> operands, Type element, Type result) {
   if (kind == ElementKind::Cast)
     return cast(operands[0], element, result);
-  if (kind == ElementKind::Select)
-    return arith::SelectOp::create(b, operands[0], operands[1], operands[2]);
+  if (kind == ElementKind::Select) {
+    Value x = operands[1], y = operands[2];
+    if (!x.getType().isBF16())
+      return arith::SelectOp::create(b, operands[0], x, y);
+    // LLVM would select in f32 and call a library to come back.
+    x = arith::BitcastOp::create(b, b.getI16Type(), x);
+    y = arith::BitcastOp::create(b, b.getI16Type(), y);
+    return arith::BitcastOp::create(b, b.getBF16Type(),
+                                    Value(arith::SelectOp::create(b, operands[0], x, y)));
+  }
   if (!isa<FloatType>(element))
     return applyInteger(kind, operands, element.isUnsignedInteger());
   SmallVector<Value, 3> wide;
@@ -163,6 +171,22 @@ Value ScalarOps::applyFloat(ElementKind kind, ArrayRef<Value> v) {
     return math.cos(x);
   case ElementKind::Tan:
     return arith::DivFOp::create(b, math.sin(x), math.cos(x));
+  case ElementKind::Acos:
+    return math.acos(x);
+  case ElementKind::Acosh:
+    return math.acosh(x);
+  case ElementKind::Asin:
+    return math.asin(x);
+  case ElementKind::Asinh:
+    return math.asinh(x);
+  case ElementKind::Atan:
+    return math.atan(x);
+  case ElementKind::Atanh:
+    return math.atanh(x);
+  case ElementKind::Cosh:
+    return math.cosh(x);
+  case ElementKind::Sinh:
+    return math.sinh(x);
   case ElementKind::Tanh:
     return math.tanh(x);
   case ElementKind::Sigmoid:
@@ -221,9 +245,23 @@ Value ScalarOps::applyFloat(ElementKind kind, ArrayRef<Value> v) {
     Value whole =
         kind == ElementKind::Mod ? math.floor(quotient) : Value(math::TruncOp::create(b, quotient));
     Value rest = math::FmaOp::create(b, arith::NegFOp::create(b, whole), q, p);
-    Value infinite = compare(arith::CmpFPredicate::OEQ, math.abs(q),
-                             math.constant(std::numeric_limits<double>::infinity(), q));
-    rest = arith::SelectOp::create(b, infinite, p, rest);
+    // An infinite divisor leaves the dividend, or for `mod` itself when their signs differ; an
+    // infinite dividend leaves NaN.
+    Value infinity = math.constant(std::numeric_limits<double>::infinity(), q);
+    Value infinite = compare(arith::CmpFPredicate::OEQ, math.abs(q), infinity);
+    Value zero = math.constant(0.0, q), limit = p;
+    if (kind == ElementKind::Mod) {
+      Value below = arith::AndIOp::create(b, compare(arith::CmpFPredicate::OLT, p, zero),
+                                          compare(arith::CmpFPredicate::OGT, q, zero));
+      Value above = arith::AndIOp::create(b, compare(arith::CmpFPredicate::OGT, p, zero),
+                                          compare(arith::CmpFPredicate::OLT, q, zero));
+      Value differ = arith::OrIOp::create(b, below, above);
+      limit = arith::SelectOp::create(b, differ, q, p);
+    }
+    rest = arith::SelectOp::create(b, infinite, limit, rest);
+    Value unbounded = compare(arith::CmpFPredicate::OEQ, math.abs(p), infinity);
+    rest = arith::SelectOp::create(
+        b, unbounded, math.constant(std::numeric_limits<double>::quiet_NaN(), q), rest);
     return narrow(rest, x.getType());
   }
   case ElementKind::Min:
@@ -358,6 +396,23 @@ Value ScalarOps::applyInteger(ElementKind kind, ArrayRef<Value> v, bool isUnsign
     return arith::OrIOp::create(b, x, y);
   case ElementKind::Xor:
     return arith::XOrIOp::create(b, x, y);
+  case ElementKind::Shl:
+  case ElementKind::Shr: {
+    // A distance of the width or more (as negative ones are) would be undefined.
+    Value width = integer(type.getIntOrFloatBitWidth(), type), zero = integer(0, type);
+    Value inRange = arith::CmpIOp::create(b, P::ult, y, width);
+    Value distance = arith::SelectOp::create(b, inRange, y, zero);
+    if (kind == ElementKind::Shl) {
+      Value shifted = arith::ShLIOp::create(b, x, distance);
+      return arith::SelectOp::create(b, inRange, shifted, zero);
+    }
+    if (isUnsigned) {
+      Value shifted = arith::ShRUIOp::create(b, x, distance);
+      return arith::SelectOp::create(b, inRange, shifted, zero);
+    }
+    Value most = integer(type.getIntOrFloatBitWidth() - 1, type);
+    return arith::ShRSIOp::create(b, x, Value(arith::SelectOp::create(b, inRange, y, most)));
+  }
   case ElementKind::Equal:
     return compare(P::eq, P::eq);
   case ElementKind::Less:

@@ -215,6 +215,14 @@ void KernelEmitter::when(Value condition, llvm::function_ref<void()> body) {
 
 Value KernelEmitter::choose(Value condition, Type type, llvm::function_ref<Value()> yes,
                             llvm::function_ref<Value()> no) {
+  if (type.isBF16()) {
+    // As its bits: LLVM would carry the value in f32 and call a library to come back.
+    Type bits = b.getI16Type();
+    Value chosen = choose(
+        condition, bits, [&]() -> Value { return arith::BitcastOp::create(b, bits, yes()); },
+        [&]() -> Value { return arith::BitcastOp::create(b, bits, no()); });
+    return arith::BitcastOp::create(b, type, chosen);
+  }
   auto branch = scf::IfOp::create(b, TypeRange{type}, condition, /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
