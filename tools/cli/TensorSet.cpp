@@ -117,7 +117,8 @@ Result<TensorSet> readFolder(const std::string &path, std::span<const TensorSpec
     const auto *byStem = std::ranges::find_if(
         specs.data(), specs.data() + specs.size(),
         [&](const TensorSpec &spec) { return fileStem(spec.name) == file.path.stem(); });
-    bool named = byStem != specs.data() + specs.size();
+    // Of an .npy file; what is in a .pb says its own name, and `output_1` may be that of output 0.
+    bool named = !file.proto && byStem != specs.data() + specs.size();
     if (!named && !file.position)
       continue; // some other array that lies there
     LLMC_TRY_ASSIGN(Bytes bytes, readFile(file.path));

@@ -8,6 +8,8 @@
 #include "tools/cli/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -42,8 +44,9 @@ int runCheck(const Flags &flags) {
   std::printf("cache: %s\n", session ? "kept by the runtime in blocks"
                                      : "none formed; pasts, if any, are fed back");
   std::vector<std::pair<std::string, unsigned>> calls(summary.calls.begin(), summary.calls.end());
-  std::stable_sort(calls.begin(), calls.end(),
-                   [](const auto &a, const auto &b) { return a.second > b.second; });
+  llvm::sort(calls, [](const auto &a, const auto &b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   for (const auto &[name, count] : calls)
     std::printf("  %6u  %s\n", count, name.c_str());
   return kOk;
