@@ -18,6 +18,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -135,6 +136,25 @@ llvm::Expected<std::string> compileObject(ModuleOp source, const IsaLevel &isa) 
   return emitObject(*module, **machine);
 }
 
+/// LLVM rounds to bf16 by a call where the machine has no instruction for it, and no library is
+/// there to have it: half to even on the upper 16 bits, NaN stays NaN.
+static void addBf16Rounding(llvm::Module &module) {
+  llvm::LLVMContext &context = module.getContext();
+  auto *type = llvm::FunctionType::get(llvm::Type::getBFloatTy(context),
+                                       {llvm::Type::getFloatTy(context)}, /*isVarArg=*/false);
+  auto *function =
+      llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, "__truncsfbf2", module);
+  function->setVisibility(llvm::GlobalValue::HiddenVisibility);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", function));
+  llvm::Value *x = function->getArg(0), *bits = b.CreateBitCast(x, b.getInt32Ty());
+  llvm::Value *odd = b.CreateAnd(b.CreateLShr(bits, 16), 1);
+  llvm::Value *rounded = b.CreateAdd(bits, b.CreateAdd(odd, b.getInt32(0x7FFF)));
+  llvm::Value *quiet = b.CreateOr(bits, b.getInt32(0x400000));
+  rounded = b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded);
+  llvm::Value *upper = b.CreateTrunc(b.CreateLShr(rounded, 16), b.getInt16Ty());
+  b.CreateRet(b.CreateBitCast(upper, b.getBFloatTy()));
+}
+
 llvm::Expected<std::string> compileVersionObject(const IsaLevel &isa) {
   auto machine = createMachine(isa);
   if (!machine)
@@ -147,6 +167,7 @@ llvm::Expected<std::string> compileVersionObject(const IsaLevel &isa) {
   new llvm::GlobalVariable(module, type, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
                            llvm::ConstantInt::get(type, LLMC_KERNEL_ABI_VERSION),
                            LLMC_KERNEL_ABI_SYMBOL);
+  addBf16Rounding(module);
   return emitObject(module, **machine);
 }
 

@@ -22,7 +22,7 @@ mlir::LogicalResult lowerToLlvm(mlir::ModuleOp module);
 /// The object file of a module in the `llvm` dialect.
 llvm::Expected<std::string> compileObject(mlir::ModuleOp module, const IsaLevel &isa);
 
-/// The object that exports the kernel ABI's version.
+/// The object that exports the kernel ABI's version and holds what LLVM calls by itself.
 llvm::Expected<std::string> compileVersionObject(const IsaLevel &isa);
 
 /// A shared object that exports all global symbols of `objects`, in a fixed order. Fails when one
