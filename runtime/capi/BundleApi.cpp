@@ -97,11 +97,14 @@ const char *llmc_version(void) {
       LLMC_VERSION_PATCH);
 }
 
-size_t llmc_dtype_size(llmc_dtype dtype) {
+// A C caller may pass any number for an enum; C++'s rule that it can't is not ours to enforce.
+#define LLMC_ANY_ENUM_VALUE __attribute__((no_sanitize("enum")))
+
+LLMC_ANY_ENUM_VALUE size_t llmc_dtype_size(llmc_dtype dtype) {
   return dtypeSize(static_cast<Dtype>(static_cast<uint32_t>(dtype)));
 }
 
-const char *llmc_dtype_name(llmc_dtype dtype) {
+LLMC_ANY_ENUM_VALUE const char *llmc_dtype_name(llmc_dtype dtype) {
   // The views are of literals, so they end with a NUL.
   return dtypeName(static_cast<Dtype>(static_cast<uint32_t>(dtype))).data();
 }

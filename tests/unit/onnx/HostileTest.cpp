@@ -20,7 +20,8 @@ class HostileTest : public ImportTest {
 protected:
   HostileTest() : start(std::chrono::steady_clock::now()) {}
   ~HostileTest() override {
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+    // Tells a hang from a slow, sanitized build; how fast it is, a test can't say.
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(240));
   }
   std::chrono::steady_clock::time_point start;
 };
