@@ -31,7 +31,7 @@ TSAN_LABELS = {"device", "drivers", "exec", "capi", "conformance"}
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "allow_user_poisoning=0:allocator_may_return_null=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": "halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:allocator_may_return_null=1",
 }
 
 RUNTIME_SIZE_LIMIT = 3 << 20

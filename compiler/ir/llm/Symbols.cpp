@@ -240,8 +240,7 @@ AffineExpr Symbols::broadcast(AffineExpr a, AffineExpr b, StringRef what) {
   // A constant other than 1 decides: the other side is that, or 1.
   if (constantOf(a) || constantOf(b)) {
     AffineExpr fixed = constantOf(a) ? a : b, open = constantOf(a) ? b : a;
-    (void)open;
-    computed(SymbolKind::Broadcast, open, fixed);
+    require(CheckKind::Eq, computed(SymbolKind::Broadcast, open, fixed), fixed, what);
     return fixed;
   }
   // A table cut to a size, min(t, 1024), against that size: t must not exceed the table.
