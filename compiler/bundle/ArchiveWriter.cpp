@@ -9,7 +9,7 @@
 
 #include "compiler/bundle/AtomicFile.h"
 #include "compiler/bundle/Crc32.h"
-#include "runtime/abi/BundleFormat.h"
+#include "runtime/abi/EntryName.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -49,22 +49,6 @@ struct Bytes {
 
 bool isLarge(uint64_t value) { return value >= kZip64Mark; }
 uint64_t capped(uint64_t value) { return isLarge(value) ? kZip64Mark : value; }
-
-bool isValidName(std::string_view name) {
-  constexpr std::string_view kAllowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-/";
-  if (name.empty() || name.size() > LLMC_MAX_ENTRY_NAME ||
-      name.find_first_not_of(kAllowed) != name.npos)
-    return false;
-  for (size_t begin = 0; begin <= name.size();) {
-    size_t end = std::min(name.find('/', begin), name.size());
-    std::string_view part = name.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..")
-      return false;
-    begin = end + 1;
-  }
-  return true;
-}
 
 struct Header {
   std::string name;
@@ -271,7 +255,7 @@ bool ArchiveWriter::beginEntry(std::string_view name, uint64_t alignment) {
     return s.fail(quoted + " begins after the archive was closed");
   if (s.inEntry)
     return s.fail(quoted + " begins before '" + s.header.name + "' ended");
-  if (!isValidName(name))
+  if (!llmc_is_entry_name(name.data(), name.size()))
     return s.fail(quoted + " has a name that is not a plain relative path");
   if (!s.names.emplace(name).second)
     return s.fail(quoted + " exists already");

@@ -5,7 +5,7 @@
 // the directory. So every tool that opens a bundle sees the same entries.
 #include "runtime/bundle/Archive.h"
 
-#include "runtime/abi/BundleFormat.h"
+#include "runtime/abi/EntryName.h"
 
 #include <algorithm>
 #include <array>
@@ -45,22 +45,6 @@ private:
   }
   const std::byte *at;
 };
-
-bool isValidName(std::string_view name) {
-  constexpr std::string_view kAllowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-/";
-  if (name.empty() || name.size() > LLMC_MAX_ENTRY_NAME ||
-      name.find_first_not_of(kAllowed) != name.npos)
-    return false;
-  for (size_t begin = 0; begin <= name.size();) {
-    size_t end = std::min(name.find('/', begin), name.size());
-    std::string_view part = name.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..")
-      return false;
-    begin = end + 1;
-  }
-  return true;
-}
 
 struct Directory {
   uint64_t offset;
@@ -137,7 +121,7 @@ Result<Central> readCentral(std::span<const std::byte> file, uint64_t end, uint6
   if (nameSize + extraSize > end - at - kCentralSize)
     return corrupt("the archive's directory ends within a record");
   std::string_view name(reinterpret_cast<const char *>(fields.bytes(kCentralSize)), nameSize);
-  if (!isValidName(name))
+  if (!llmc_is_entry_name(name.data(), name.size()))
     return corrupt("the archive's entry at {} has a name that is not a plain relative path", at);
   if (fields.u16(8) != 0 || fields.u16(10) != 0)
     return corrupt("entry '{}' is compressed or encrypted; bundles store entries as they are",
