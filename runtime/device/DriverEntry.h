@@ -34,6 +34,16 @@ template <typename Body> int32_t driverEntry(llmc_driver_error *error, Body body
   }
 }
 
+// The checks of arguments that every driver makes before it looks at what they mean.
+Status missingArgument(const char *what);
+Status checkOpen(const llmc_option *options, uint64_t count, llmc_device **result,
+                 const llmc_device_info *info);
+Status checkLoadCode(const llmc_device *device, const llmc_image *images, uint64_t count,
+                     const llmc_handle *code, const uint64_t *chosen);
+Status checkCreateProgram(const llmc_device *device, const llmc_step *steps, uint64_t count,
+                          const llmc_handle *program);
+Status checkSubmit(const llmc_device *device, const llmc_submit_info *info, const uint64_t *ticket);
+
 } // namespace llmc
 
 #endif // LLMC_RUNTIME_DEVICE_DRIVER_ENTRY_H

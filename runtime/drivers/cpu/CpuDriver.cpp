@@ -17,10 +17,6 @@ constexpr uint32_t kMaxThreads = 1024;
 
 CpuDevice &device(llmc_device *handle) { return *reinterpret_cast<CpuDevice *>(handle); }
 
-Status missing(const char *what) {
-  return Status::error(Code::InvalidArgument, "{} is null", what);
-}
-
 Status parseNumber(std::string_view key, std::string_view text, uint32_t limit, uint32_t &value) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value > limit)
@@ -32,7 +28,7 @@ Status parseNumber(std::string_view key, std::string_view text, uint32_t limit, 
 Status parseOptions(std::span<const llmc_option> options, CpuDeviceOptions &parsed) {
   for (const llmc_option &option : options) {
     if (!option.key || !option.value)
-      return missing("a setting");
+      return missingArgument("a setting");
     std::string_view key = option.key;
     if (key == "threads") {
       LLMC_TRY(parseNumber(key, option.value, kMaxThreads, parsed.threads));
@@ -54,8 +50,7 @@ Status parseOptions(std::span<const llmc_option> options, CpuDeviceOptions &pars
 int32_t openDevice(const llmc_option *options, uint64_t count, llmc_device **result,
                    llmc_device_info *info, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!result || !info || info->struct_size < sizeof(llmc_device_info) || (!options && count))
-      return missing("an argument of open");
+    LLMC_TRY(checkOpen(options, count, result, info));
     CpuDeviceOptions parsed;
     LLMC_TRY(parseOptions({options, count}, parsed));
     LLMC_TRY_ASSIGN(std::unique_ptr<CpuDevice> opened, CpuDevice::open(parsed, *info));
@@ -70,29 +65,26 @@ int32_t alloc(llmc_device *handle, uint64_t size, uint32_t kind, llmc_memory *me
               llmc_driver_error *error) {
   return driverEntry(error, [&] {
     return handle && memory ? device(handle).alloc(size, kind, *memory)
-                            : missing("an argument of alloc");
+                            : missingArgument("an argument of alloc");
   });
 }
 
 int32_t freeHandle(llmc_device *handle, llmc_handle object, llmc_driver_error *error) {
-  return driverEntry(error,
-                     [&] { return handle ? device(handle).free(object) : missing("the device"); });
+  return driverEntry(
+      error, [&] { return handle ? device(handle).free(object) : missingArgument("the device"); });
 }
 
 int32_t map(llmc_device *handle, llmc_handle memory, void **view, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    return handle && view ? device(handle).map(memory, *view) : missing("an argument of map");
+    return handle && view ? device(handle).map(memory, *view)
+                          : missingArgument("an argument of map");
   });
 }
 
 int32_t loadCode(llmc_device *handle, const llmc_image *images, uint64_t count, llmc_handle *code,
                  uint64_t *chosen, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!handle || !code || !chosen || (!images && count))
-      return missing("an argument of load_code");
-    for (const llmc_image &image : std::span(images, count))
-      if (!image.name || !image.bytes)
-        return missing("an image");
+    LLMC_TRY(checkLoadCode(handle, images, count, code, chosen));
     return device(handle).loadCode({images, count}, *code, *chosen);
   });
 }
@@ -100,8 +92,7 @@ int32_t loadCode(llmc_device *handle, const llmc_image *images, uint64_t count, 
 int32_t createProgram(llmc_device *handle, llmc_handle code, const llmc_step *steps, uint64_t count,
                       llmc_handle *program, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!handle || !program || (!steps && count))
-      return missing("an argument of create_program");
+    LLMC_TRY(checkCreateProgram(handle, steps, count, program));
     return device(handle).createProgram(code, {steps, count}, *program);
   });
 }
@@ -109,16 +100,14 @@ int32_t createProgram(llmc_device *handle, llmc_handle code, const llmc_step *st
 int32_t submit(llmc_device *handle, llmc_handle program, const llmc_submit_info *info,
                uint64_t *ticket, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!handle || !info || !ticket || info->struct_size < sizeof(llmc_submit_info) ||
-        (!info->operands && info->operand_count) || (!info->scalars && info->scalar_count))
-      return missing("an argument of submit");
+    LLMC_TRY(checkSubmit(handle, info, ticket));
     return device(handle).submit(program, *info, *ticket);
   });
 }
 
 int32_t wait(llmc_device *handle, uint64_t ticket, llmc_driver_error *error) {
   if (!handle)
-    return reportDriverError(error, missing("the device"));
+    return reportDriverError(error, missingArgument("the device"));
   DriverStep step;
   int32_t code = driverEntry(error, [&] { return device(handle).wait(ticket, step); });
   if (code != LLMC_DRIVER_OK && error && error->struct_size >= sizeof(llmc_driver_error)) {

@@ -51,8 +51,7 @@ template <typename... Args> Status invalid(fmt::format_string<Args...> text, Arg
 int32_t openDevice(const llmc_option *options, uint64_t count, llmc_device **result,
                    llmc_device_info *info, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!result || !info || info->struct_size < sizeof(llmc_device_info) || (!options && count))
-      return invalid("an argument of open is null");
+    LLMC_TRY(checkOpen(options, count, result, info));
     // Settings that belong to another driver are a mistake of the caller, never ignored.
     if (count != 0)
       return invalid("the null driver has no setting '{}'", options->key ? options->key : "(null)");
@@ -70,7 +69,7 @@ int32_t alloc(llmc_device *handle, uint64_t size, uint32_t kind, llmc_memory *me
               llmc_driver_error *error) {
   return driverEntry(error, [&] {
     if (!handle || !memory)
-      return invalid("an argument of alloc is null");
+      return missingArgument("an argument of alloc");
     if (size == 0)
       return invalid("alloc of 0 bytes");
     if (kind != LLMC_MEMORY_DEVICE && kind != LLMC_MEMORY_HOST)
@@ -94,7 +93,7 @@ int32_t alloc(llmc_device *handle, uint64_t size, uint32_t kind, llmc_memory *me
 int32_t freeHandle(llmc_device *handle, llmc_handle object, llmc_driver_error *error) {
   return driverEntry(error, [&] {
     if (!handle)
-      return invalid("the device is null");
+      return missingArgument("the device");
     if (object != 0 && !device(handle).handles.remove(object))
       return invalid("free of the unknown handle {}", object);
     return Status::ok();
@@ -104,7 +103,7 @@ int32_t freeHandle(llmc_device *handle, llmc_handle object, llmc_driver_error *e
 int32_t map(llmc_device *handle, llmc_handle memory, void **view, llmc_driver_error *error) {
   return driverEntry(error, [&] {
     if (!handle || !view)
-      return invalid("an argument of map is null");
+      return missingArgument("an argument of map");
     std::shared_ptr<Memory> object = device(handle).handles.find<Memory>(memory);
     if (!object)
       return invalid("handle {} is no memory of this device", memory);
@@ -116,11 +115,7 @@ int32_t map(llmc_device *handle, llmc_handle memory, void **view, llmc_driver_er
 int32_t loadCode(llmc_device *handle, const llmc_image *images, uint64_t count, llmc_handle *code,
                  uint64_t *chosen, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!handle || !code || !chosen || (!images && count))
-      return invalid("an argument of load_code is null");
-    for (const llmc_image &image : std::span(images, count))
-      if (!image.name || !image.bytes)
-        return invalid("an image is null");
+    LLMC_TRY(checkLoadCode(handle, images, count, code, chosen));
     // A real driver looks for names of its own kind and checks that the device can run them.
     if (count == 0)
       return Status::error(Code::Unavailable, "the bundle has no code");
@@ -133,8 +128,7 @@ int32_t loadCode(llmc_device *handle, const llmc_image *images, uint64_t count, 
 int32_t createProgram(llmc_device *handle, llmc_handle code, const llmc_step *steps, uint64_t count,
                       llmc_handle *program, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!handle || !program || (!steps && count))
-      return invalid("an argument of create_program is null");
+    LLMC_TRY(checkCreateProgram(handle, steps, count, program));
     bool hasCode = device(handle).handles.find<LoadedCode>(code) != nullptr;
     if (!hasCode && code != 0)
       return invalid("handle {} is no code of this device", code);
@@ -162,9 +156,7 @@ int32_t createProgram(llmc_device *handle, llmc_handle code, const llmc_step *st
 int32_t submit(llmc_device *handle, llmc_handle program, const llmc_submit_info *info,
                uint64_t *ticket, llmc_driver_error *error) {
   return driverEntry(error, [&] {
-    if (!handle || !info || !ticket || info->struct_size < sizeof(llmc_submit_info) ||
-        (!info->operands && info->operand_count) || (!info->scalars && info->scalar_count))
-      return invalid("an argument of submit is null");
+    LLMC_TRY(checkSubmit(handle, info, ticket));
     std::shared_ptr<Program> object = device(handle).handles.find<Program>(program);
     if (!object)
       return invalid("handle {} is no program of this device", program);
@@ -183,7 +175,7 @@ int32_t submit(llmc_device *handle, llmc_handle program, const llmc_submit_info 
 int32_t wait(llmc_device *handle, uint64_t ticket, llmc_driver_error *error) {
   return driverEntry(error, [&] {
     if (!handle)
-      return invalid("the device is null");
+      return missingArgument("the device");
     std::lock_guard guard(device(handle).lock);
     if (ticket == 0 || ticket > device(handle).lastTicket)
       return invalid("ticket {} was never given out", ticket);
