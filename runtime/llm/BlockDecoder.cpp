@@ -12,9 +12,8 @@ Result<std::unique_ptr<Decoder>> BlockDecoder::create(const std::shared_ptr<Exec
   LLMC_TRY_ASSIGN(LogitsReader reader, LogitsReader::create(program, program.entries()[entry]));
   LLMC_TRY_ASSIGN(SequenceInputs inputs, SequenceInputs::create(program, entry));
   std::unique_ptr<BlockDecoder> decoder(
-      new BlockDecoder(program, entry, std::move(inputs), std::move(reader)));
+      new BlockDecoder(executor, entry, std::move(inputs), std::move(reader)));
   LLMC_TRY_ASSIGN(decoder->kv, KvState::create(std::move(pool), capacity));
-  decoder->execContext = executor->createContext();
   return std::unique_ptr<Decoder>(std::move(decoder));
 }
 
@@ -29,14 +28,7 @@ Status BlockDecoder::advance(std::span<const int32_t> tokens, const CallOptions 
   call.kv = kv.get();
   call.sequence = static_cast<int64_t>(tokens.size() - length());
   LLMC_TRY_ASSIGN(std::vector<ConstTensor> given, inputs.make(tokens, length()));
-  LLMC_TRY_ASSIGN(std::vector<Shape> shapes, execContext->outputShapes(entry, given, call));
-  std::span<const llmc_io_record> ios = program.outputs(program.entries()[entry]);
-  std::vector<Tensor> results(shapes.size());
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    LLMC_TRY_ASSIGN(results[i], outputs.prepare(i, Dtype(ios[i].dtype), shapes[i]));
-  }
-  LLMC_TRY(execContext->run(entry, given, results, call));
-  return logitsReader.read(results[logitsReader.output()]);
+  return runEntry(given, call);
 }
 
 } // namespace llmc

@@ -5,14 +5,11 @@
 #ifndef LLMC_RUNTIME_LLM_BLOCK_DECODER_H
 #define LLMC_RUNTIME_LLM_BLOCK_DECODER_H
 
-#include "runtime/llm/Decoder.h"
-#include "runtime/llm/LogitsReader.h"
-#include "runtime/llm/SequenceInputs.h"
-#include "runtime/llm/StepOutputs.h"
+#include "runtime/llm/EntryDecoder.h"
 
 namespace llmc {
 
-class BlockDecoder : public Decoder {
+class BlockDecoder : public EntryDecoder {
 public:
   static Result<std::unique_ptr<Decoder>> create(const std::shared_ptr<Executor> &executor,
                                                  size_t entry, std::shared_ptr<KvPool> pool,
@@ -22,20 +19,10 @@ public:
   Status truncate(size_t length) override { return kv->truncate(static_cast<int64_t>(length)); }
   size_t length() const override { return static_cast<size_t>(kv->length()); }
   Step step() const override;
-  std::span<const float> logits() const override { return logitsReader.values(); }
-  ExecContext &context() override { return *execContext; }
 
 private:
-  BlockDecoder(const Program &program, size_t entry, SequenceInputs inputs, LogitsReader reader)
-      : program(program), entry(entry), inputs(std::move(inputs)), logitsReader(std::move(reader)),
-        outputs(program.entries()[entry].outputs.count) {}
+  using EntryDecoder::EntryDecoder;
 
-  const Program &program; // of the context's executor
-  size_t entry;
-  SequenceInputs inputs;
-  LogitsReader logitsReader;
-  StepOutputs outputs;
-  std::unique_ptr<ExecContext> execContext;
   std::unique_ptr<KvState> kv;
 };
 

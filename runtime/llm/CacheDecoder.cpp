@@ -45,10 +45,9 @@ Result<std::unique_ptr<Decoder>> CacheDecoder::create(const std::shared_ptr<Exec
   LLMC_TRY_ASSIGN(SequenceInputs inputs, SequenceInputs::create(program, entry));
   LLMC_TRY_ASSIGN(std::vector<Pair> pairs, pairTensors(program, record));
   std::unique_ptr<CacheDecoder> decoder(
-      new CacheDecoder(program, entry, std::move(inputs), std::move(reader)));
+      new CacheDecoder(executor, entry, std::move(inputs), std::move(reader)));
   for (const Pair &pair : pairs)
     decoder->caches.push_back({pair, {}, {}, {}});
-  decoder->execContext = executor->createContext();
   decoder->capacity = static_cast<size_t>(capacity);
   return std::unique_ptr<Decoder>(std::move(decoder));
 }

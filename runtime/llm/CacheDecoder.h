@@ -6,14 +6,11 @@
 #ifndef LLMC_RUNTIME_LLM_CACHE_DECODER_H
 #define LLMC_RUNTIME_LLM_CACHE_DECODER_H
 
-#include "runtime/llm/Decoder.h"
-#include "runtime/llm/LogitsReader.h"
-#include "runtime/llm/SequenceInputs.h"
-#include "runtime/llm/StepOutputs.h"
+#include "runtime/llm/EntryDecoder.h"
 
 namespace llmc {
 
-class CacheDecoder : public Decoder {
+class CacheDecoder : public EntryDecoder {
 public:
   /// A cache tensor's input, output and growing dimension (LLMC_NONE: a state of fixed size).
   struct Pair {
@@ -32,8 +29,6 @@ public:
   Status truncate(size_t length) override;
   size_t length() const override { return taken; }
   Step step() const override;
-  std::span<const float> logits() const override { return logitsReader.values(); }
-  ExecContext &context() override { return *execContext; }
 
 private:
   struct Cache {
@@ -42,20 +37,12 @@ private:
     HostBuffer next;    // what it writes
     Shape shape;        // of `current`
   };
-  CacheDecoder(const Program &program, size_t entry, SequenceInputs inputs, LogitsReader reader)
-      : program(program), entry(entry), inputs(std::move(inputs)), logitsReader(std::move(reader)),
-        outputs(program.entries()[entry].outputs.count) {}
+  using EntryDecoder::EntryDecoder;
 
   std::string nameOf(const Cache &cache) const;
   Status bindPast(Cache &cache, ConstTensor &past);
   Result<Tensor> preparePresent(Cache &cache, const Shape &past, const Shape &shape, size_t total);
 
-  const Program &program; // of the context's executor
-  size_t entry;
-  SequenceInputs inputs;
-  LogitsReader logitsReader;
-  StepOutputs outputs; // all but the cache's
-  std::unique_ptr<ExecContext> execContext;
   std::vector<Cache> caches;
   size_t taken = 0;
   size_t capacity = 0;

@@ -18,8 +18,7 @@ Result<std::unique_ptr<Decoder>> RecomputeDecoder::create(const std::shared_ptr<
                          "export it with a dynamic sequence length",
                          inputs.fixedStep());
   std::unique_ptr<RecomputeDecoder> decoder(
-      new RecomputeDecoder(program, entry, std::move(inputs), std::move(reader)));
-  decoder->execContext = executor->createContext();
+      new RecomputeDecoder(executor, entry, std::move(inputs), std::move(reader)));
   return std::unique_ptr<Decoder>(std::move(decoder));
 }
 
@@ -32,14 +31,7 @@ Status RecomputeDecoder::truncate(size_t length) {
 
 Status RecomputeDecoder::advance(std::span<const int32_t> tokens, const CallOptions &options) {
   LLMC_TRY_ASSIGN(std::vector<ConstTensor> given, inputs.make(tokens, 0));
-  LLMC_TRY_ASSIGN(std::vector<Shape> shapes, execContext->outputShapes(entry, given, options));
-  std::span<const llmc_io_record> ios = program.outputs(program.entries()[entry]);
-  std::vector<Tensor> results(shapes.size());
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    LLMC_TRY_ASSIGN(results[i], outputs.prepare(i, Dtype(ios[i].dtype), shapes[i]));
-  }
-  LLMC_TRY(execContext->run(entry, given, results, options));
-  LLMC_TRY(logitsReader.read(results[logitsReader.output()]));
+  LLMC_TRY(runEntry(given, options));
   taken = tokens.size();
   return Status::ok();
 }
