@@ -53,6 +53,12 @@ private:
   LogicalResult emitOp(ScatterElementsOp op);
   LogicalResult emitOp(ScatterNdOp op);
   LogicalResult emitOp(KvAppendOp op);
+  /// Where the update at `indices` goes in a result of `sizes`; `inside` is set, or and-ed, with
+  /// whether its indices lie within.
+  using TargetOf =
+      llvm::function_ref<IndexList(ArrayRef<Value> indices, ArrayRef<Value> sizes, Value &inside)>;
+  void emitScatter(Value input, Value result, Value updates, ScatterReduction reduction,
+                   TargetOf target);
   LogicalResult emitNorm(Value input, Value scale, Value bias, int64_t axis, double epsilon,
                          bool centered);
 
@@ -617,8 +623,8 @@ LogicalResult StructuredEmitter::emitOp(AttentionOp op) {
   return success();
 }
 
-LogicalResult StructuredEmitter::emitOp(ScatterElementsOp op) {
-  Value input = op.getInput(), result = op.getResult(), updates = op.getUpdates();
+void StructuredEmitter::emitScatter(Value input, Value result, Value updates,
+                                    ScatterReduction reduction, TargetOf target) {
   Type element = elementTypeOf(result);
   IndexList sizes = e.sizes(result.getType());
   // Updates may hit one element many times, in order: one worker does everything.
@@ -629,62 +635,20 @@ LogicalResult StructuredEmitter::emitOp(ScatterElementsOp op) {
     });
     nest(e.sizes(updates.getType()), {}, [&](ArrayRef<Value> indices, ValueRange) {
       Value inside;
-      IndexList where(indices);
-      where[op.getAxis()] = elements.checkedIndex(elements.element(op.getIndices(), indices),
-                                                  sizes[op.getAxis()], inside);
-      e.when(inside, [&] {
-        Value position = e.linear(where, sizes), update = elements.element(updates, indices);
-        if (op.getReduction() != ScatterReduction::None) {
-          static constexpr ElementKind kKinds[] = {ElementKind::Add, ElementKind::Add,
-                                                   ElementKind::Mul, ElementKind::Max,
-                                                   ElementKind::Min};
-          update =
-              scalars.apply(kKinds[unsigned(op.getReduction())],
-                            {e.load(pointers[0], position, element), update}, element, element);
-        }
-        e.store(update, pointers[0], position, element);
-      });
-      return SmallVector<Value>{};
-    });
-  });
-  return success();
-}
-
-LogicalResult StructuredEmitter::emitOp(ScatterNdOp op) {
-  Value input = op.getInput(), result = op.getResult(), updates = op.getUpdates(),
-        places = op.getIndices();
-  Type element = elementTypeOf(result);
-  IndexList sizes = e.sizes(result.getType());
-  int64_t indexRank = typeOf(places).getRank(), tuple = typeOf(places).getShape().back();
-  if (ShapedType::isDynamic(tuple))
-    return op.emitError("[LLMC2005] index tuples need a constant length, found ")
-           << places.getType();
-  e.when(e.equal(e.worker, e.index(0)), [&] {
-    nest(sizes, {}, [&](ArrayRef<Value> indices, ValueRange) {
-      e.store(elements.element(input, indices), pointers[0], e.linear(indices, sizes), element);
-      return SmallVector<Value>{};
-    });
-    nest(e.sizes(updates.getType()), {}, [&](ArrayRef<Value> indices, ValueRange) {
-      Value inside;
-      IndexList where;
-      for (int64_t i = 0; i < tuple; ++i) {
-        IndexList from(indices.take_front(indexRank - 1));
-        from.push_back(e.index(i));
-        where.push_back(elements.checkedIndex(elements.element(places, from), sizes[i], inside));
-      }
-      llvm::append_range(where, indices.drop_front(indexRank - 1));
+      IndexList where = target(indices, sizes, inside);
       auto apply = [&] {
         Value position = e.linear(where, sizes), update = elements.element(updates, indices);
-        if (op.getReduction() != ScatterReduction::None) {
+        if (reduction != ScatterReduction::None) {
           static constexpr ElementKind kKinds[] = {ElementKind::Add, ElementKind::Add,
                                                    ElementKind::Mul, ElementKind::Max,
                                                    ElementKind::Min};
           update =
-              scalars.apply(kKinds[unsigned(op.getReduction())],
+              scalars.apply(kKinds[unsigned(reduction)],
                             {e.load(pointers[0], position, element), update}, element, element);
         }
         e.store(update, pointers[0], position, element);
       };
+      // An empty index tuple names the whole input: nothing to be outside of.
       if (inside)
         e.when(inside, apply);
       else
@@ -692,6 +656,37 @@ LogicalResult StructuredEmitter::emitOp(ScatterNdOp op) {
       return SmallVector<Value>{};
     });
   });
+}
+
+LogicalResult StructuredEmitter::emitOp(ScatterElementsOp op) {
+  emitScatter(op.getInput(), op.getResult(), op.getUpdates(), op.getReduction(),
+              [&](ArrayRef<Value> indices, ArrayRef<Value> sizes, Value &inside) {
+                IndexList where(indices);
+                Value chosen = elements.element(op.getIndices(), indices);
+                where[op.getAxis()] = elements.checkedIndex(chosen, sizes[op.getAxis()], inside);
+                return where;
+              });
+  return success();
+}
+
+LogicalResult StructuredEmitter::emitOp(ScatterNdOp op) {
+  Value places = op.getIndices();
+  int64_t indexRank = typeOf(places).getRank(), tuple = typeOf(places).getShape().back();
+  if (ShapedType::isDynamic(tuple))
+    return op.emitError("[LLMC2005] index tuples need a constant length, found ")
+           << places.getType();
+  emitScatter(op.getInput(), op.getResult(), op.getUpdates(), op.getReduction(),
+              [&](ArrayRef<Value> indices, ArrayRef<Value> sizes, Value &inside) {
+                IndexList where;
+                for (int64_t i = 0; i < tuple; ++i) {
+                  IndexList from(indices.take_front(indexRank - 1));
+                  from.push_back(e.index(i));
+                  Value chosen = elements.element(places, from);
+                  where.push_back(elements.checkedIndex(chosen, sizes[i], inside));
+                }
+                llvm::append_range(where, indices.drop_front(indexRank - 1));
+                return where;
+              });
   return success();
 }
 
