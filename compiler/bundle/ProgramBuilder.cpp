@@ -316,7 +316,7 @@ LogicalResult ProgramBuilder::addArguments(func::FuncOp function) {
   for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
     llmc_buffer_record buffer{};
     buffer.kind = LLMC_BUFFER_INPUT;
-    buffer.device = device("cpu0");
+    buffer.device = device(rt::kHostDevice);
     buffer.source = i;
     buffer.size_expr = byteSize(argument.getType());
     buffers[argument] = addBuffer(buffer);
@@ -341,8 +341,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
   auto weight = [&](Value value, uint64_t offset, uint64_t size) {
     llmc_buffer_record buffer{};
     buffer.kind = LLMC_BUFFER_WEIGHT;
-    auto where = op->getAttrOfType<StringAttr>("llm.device");
-    buffer.device = device(where ? where.getValue() : "cpu0");
+    auto where = op->getAttrOfType<StringAttr>(rt::kDeviceAttr);
+    buffer.device = device(where ? where.getValue() : StringRef(rt::kHostDevice));
     buffer.source = buffer.size_expr = LLMC_NONE;
     buffer.offset = offset;
     buffer.size = size;
@@ -384,8 +384,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
         auto type = cast<llm::KvType>(kv.getType());
         llmc_buffer_record buffer{};
         buffer.kind = LLMC_BUFFER_KV;
-        auto where = op->getAttrOfType<StringAttr>("llm.device");
-        buffer.device = device(where ? where.getValue() : "cpu0");
+        auto where = op->getAttrOfType<StringAttr>(rt::kDeviceAttr);
+        buffer.device = device(where ? where.getValue() : StringRef(rt::kHostDevice));
         buffer.source = buffer.size_expr = LLMC_NONE;
         buffer.kv_heads = type.getHeads();
         buffer.kv_head_size = type.getHeadSize();
@@ -435,7 +435,7 @@ LogicalResult ProgramBuilder::addResults(func::FuncOp function) {
       root = bufferRecords[bufferStart + root].source;
     llmc_buffer_record &buffer = bufferRecords[bufferStart + root];
     uint32_t bytes = byteSize(value.getType());
-    if (buffer.kind == LLMC_BUFFER_ARENA && buffer.device == device("cpu0")) {
+    if (buffer.kind == LLMC_BUFFER_ARENA && buffer.device == device(rt::kHostDevice)) {
       // Computed where the caller wants it.
       buffer.kind = LLMC_BUFFER_OUTPUT;
       buffer.source = o;
@@ -446,7 +446,7 @@ LogicalResult ProgramBuilder::addResults(func::FuncOp function) {
     // An input, a weight, another output, or another device's memory: copied.
     llmc_buffer_record copy{};
     copy.kind = LLMC_BUFFER_OUTPUT;
-    copy.device = device("cpu0");
+    copy.device = device(rt::kHostDevice);
     copy.source = o;
     copy.size_expr = bytes;
     uint32_t from = use(value), to = addBuffer(copy);
@@ -539,7 +539,7 @@ void ProgramBuilder::addKernels() {
 
 FailureOr<BuiltProgram> ProgramBuilder::build() {
   text(""); // offset 0 is the empty string
-  device("cpu0");
+  device(rt::kHostDevice);
   addKernels();
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isDeclaration() && failed(buildEntry(function)))

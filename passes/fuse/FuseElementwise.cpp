@@ -20,8 +20,6 @@ using llm::ElementKind;
 
 namespace {
 
-constexpr ::llvm::StringLiteral kDevice = "llm.device";
-
 /// How often a kernel may work out a cheap op per element of its result.
 constexpr int64_t kMaxQuestions = 4;
 /// Ops in one kernel: code size, and depth of the emitter's recursion.
@@ -129,7 +127,7 @@ bool Grouping::joins(Operation *op, Group &group, Questions &questions) {
   // A reshape that nothing follows in its kernel is a view.
   if (group.ops.size() >= kMaxOps || isa<llm::ReshapeOp>(group.ops.front()))
     return false;
-  if (op->getAttr(kDevice) != group.ops.front()->getAttr(kDevice))
+  if (op->getAttr(rt::kDeviceAttr) != group.ops.front()->getAttr(rt::kDeviceAttr))
     return false;
   Type resultType = group.ops.front()->getResult(0).getType();
   for (OpOperand &use : op->getResult(0).getUses()) {
@@ -227,8 +225,8 @@ void FuseElementwisePass::fuse(Block &block) {
     // The main op names the kernel.
     Location loc = group.root ? group.root->getLoc() : last->getLoc();
     auto fusion = llm::FusionOp::create(builder, loc, last->getResultTypes());
-    if (Attribute device = last->getAttr(kDevice))
-      fusion->setAttr(kDevice, device);
+    if (Attribute device = last->getAttr(rt::kDeviceAttr))
+      fusion->setAttr(rt::kDeviceAttr, device);
     Block *body = builder.createBlock(&fusion.getBody());
     for (Operation *op : llvm::reverse(group.ops))
       op->moveBefore(body, body->end());

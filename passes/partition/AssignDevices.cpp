@@ -41,7 +41,7 @@ struct AssignDevicesPass : impl::AssignDevicesBase<AssignDevicesPass> {
       for (Operation &op : function.getBody().getOps())
         if (!isa<func::ReturnOp, llm::WeightOp, llm::ConstantOp>(op))
           if (std::optional<std::string> device = rules->deviceOf(nodeOf(&op)))
-            op.setAttr("llm.device", StringAttr::get(&getContext(), *device));
+            op.setAttr(rt::kDeviceAttr, StringAttr::get(&getContext(), *device));
     for (const std::string &rule : rules->unused()) {
       getOperation().emitError("[LLMC1531] device map: the rule '") << rule << "' matches no node";
       signalPassFailure();

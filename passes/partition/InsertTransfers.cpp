@@ -13,11 +13,9 @@ using namespace mlir;
 
 namespace {
 
-constexpr llvm::StringLiteral kDeviceAttr = "llm.device";
-
 struct InsertTransfersPass : impl::InsertTransfersBase<InsertTransfersPass> {
   void runOnOperation() override {
-    host = StringAttr::get(&getContext(), "cpu0");
+    host = StringAttr::get(&getContext(), rt::kHostDevice);
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isDeclaration())
         insert(function);
@@ -43,7 +41,7 @@ StringAttr InsertTransfersPass::deviceOf(Value value) const {
     return transfer.getDeviceAttr();
   if (auto view = dyn_cast<rt::ViewOp>(op))
     return deviceOf(view.getInput());
-  auto attr = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  auto attr = op->getAttrOfType<StringAttr>(rt::kDeviceAttr);
   return attr ? attr : host;
 }
 
@@ -58,7 +56,7 @@ Value InsertTransfersPass::onDevice(Value value, StringAttr device, OpBuilder &b
   if (isa_and_nonnull<rt::WeightOp, rt::ConstantOp, rt::KvOp>(op)) {
     OpBuilder beside(op);
     Operation *clone = beside.clone(*op);
-    clone->setAttr(kDeviceAttr, device);
+    clone->setAttr(rt::kDeviceAttr, device);
     return copy = clone->getResult(0);
   }
   if (auto view = dyn_cast_or_null<rt::ViewOp>(op)) {

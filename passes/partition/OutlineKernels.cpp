@@ -21,9 +21,6 @@ using namespace mlir;
 
 namespace {
 
-constexpr llvm::StringLiteral kDeviceAttr = "llm.device";
-constexpr llvm::StringLiteral kDefaultDevice = "cpu0";
-
 /// Gives each distinct run-time size of a kernel a symbol of its own, in order of appearance.
 class LocalSizes {
 public:
@@ -254,7 +251,7 @@ void OutlineKernelsPass::dispatch(Operation *op) {
     for (OpOperand &operand : original->getOpOperands())
       if (Value weight = fetched.lookup({original, operand.getOperandNumber()}))
         clone->setOperand(operand.getOperandNumber(), mapping.lookup(weight));
-    clone->removeDiscardableAttr(kDeviceAttr);
+    clone->removeDiscardableAttr(rt::kDeviceAttr);
     sizes.localize(clone);
     if (!fusion)
       llvm::append_range(yielded, clone->getResults());
@@ -274,10 +271,10 @@ void OutlineKernelsPass::dispatch(Operation *op) {
     kernelBuilder.insert(kernel);
   }
 
-  auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  auto device = op->getAttrOfType<StringAttr>(rt::kDeviceAttr);
   auto call =
       rt::DispatchOp::create(builder, loc, op->getResultTypes(), FlatSymbolRefAttr::get(symbol),
-                             device ? device : builder.getStringAttr(kDefaultDevice),
+                             device ? device : builder.getStringAttr(rt::kHostDevice),
                              llm::DimsAttr::get(context, scalars), outside.getArrayRef());
   op->replaceAllUsesWith(call->getResults());
   op->erase();

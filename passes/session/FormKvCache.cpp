@@ -23,7 +23,6 @@ namespace {
 
 constexpr llvm::StringLiteral kRole = "llm.role";
 constexpr llvm::StringLiteral kEntry = "rt.entry";
-constexpr llvm::StringLiteral kDevice = "llm.device";
 
 /// Sizes of the run entry in terms of the session's.
 class SizeMap {
@@ -299,7 +298,7 @@ bool FormKvCachePass::formCaches(Block &body, ArrayRef<Value> pasts, NearMiss &m
       if (!cacheOf.contains(attention.getKey()) || !cacheOf.contains(attention.getValue()) ||
           attention.getQuery() == concat || attention.getMask() == concat)
         return miss.stop(user, "an attention has only one of keys and values in a cache");
-      if (user->getAttr(kDevice) != concat->getAttr(kDevice))
+      if (user->getAttr(rt::kDeviceAttr) != concat->getAttr(rt::kDeviceAttr))
         return miss.stop(user, "an attention and its cache are on different devices");
     }
   OpBuilder builder = OpBuilder::atBlockBegin(&body);
@@ -319,9 +318,9 @@ bool FormKvCachePass::formCaches(Block &body, ArrayRef<Value> pasts, NearMiss &m
     }
     auto append =
         llm::KvAppendOp::create(builder, concat.getLoc(), cache, fresh, pastAttr, headsLast);
-    if (Attribute device = concat->getAttr(kDevice))
+    if (Attribute device = concat->getAttr(rt::kDeviceAttr))
       for (Operation *op : {cache.getOperation(), append.getOperation()})
-        op->setAttr(kDevice, device);
+        op->setAttr(rt::kDeviceAttr, device);
     for (OpOperand &use : llvm::make_early_inc_range(concat->getUses())) {
       cast<llm::AttentionOp>(use.getOwner()).setKeysAttr(keysAttr);
       use.set(cache);

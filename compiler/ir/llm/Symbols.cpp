@@ -84,13 +84,6 @@ AffineExpr Symbols::parse(StringRef text, bool onlyKnown) {
   return canonical(sum);
 }
 
-SymbolAttr Symbols::definition(AffineExpr expr, SymbolKind kind) const {
-  auto symbol = dyn_cast<AffineSymbolExpr>(expr);
-  if (!symbol || symbols[symbol.getPosition()].getKind() != kind)
-    return {};
-  return symbols[symbol.getPosition()];
-}
-
 AffineExpr Symbols::computed(SymbolKind kind, AffineExpr a, AffineExpr b) {
   DimsAttr operands = DimsAttr::get(context(), {canonical(a), canonical(b)});
   for (auto [i, symbol] : llvm::enumerate(symbols))

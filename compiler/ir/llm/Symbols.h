@@ -73,8 +73,6 @@ private:
   bool nonNegativeSymbol(unsigned position, int depth) const;
   mlir::AffineExpr computed(SymbolKind kind, mlir::AffineExpr a, mlir::AffineExpr b);
   void require(CheckKind kind, mlir::AffineExpr a, mlir::AffineExpr b, const llvm::Twine &message);
-  /// The definition when `expr` is a single computed symbol of `kind`, else null.
-  SymbolAttr definition(mlir::AffineExpr expr, SymbolKind kind) const;
 
   mlir::ModuleOp module;
   mlir::MLIRContext *ctx;

@@ -14,4 +14,13 @@
 #define GET_OP_CLASSES
 #include "compiler/ir/rt/RtOps.h.inc"
 
+namespace llmc::rt {
+
+/// The discardable attribute that says on which device instance an op runs or a weight lies.
+inline constexpr ::llvm::StringLiteral kDeviceAttr = "llm.device";
+/// The instance that has the callers' memory, and everything without the attribute.
+inline constexpr ::llvm::StringLiteral kHostDevice = "cpu0";
+
+} // namespace llmc::rt
+
 #endif // LLMC_COMPILER_IR_RT_RT_DIALECT_H
