@@ -164,7 +164,7 @@ def OutlineKernels : Pass<"llmc-outline-kernels", "::mlir::ModuleOp"> {
     ```
     becomes
     ```mlir
-    %r = rt.dispatch @add_0 on "cpu0" #llm.dims<[]> (%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %r = rt.dispatch @add_0 on "cpu0" <[]> (%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
   let statistics = [
@@ -240,7 +240,7 @@ def FormKvCache : Pass<"llmc-form-kv-cache", "::mlir::ModuleOp"> {
     used otherwise than as the front of an attention's keys or values; then nothing changes.
     **Example**: of
     ```mlir
-    func.func @main(%ids: tensor<?x?xi64, #llm.dims<[s0, s1]>> {llm.role = "ids"})
+    func.func private @main(%ids: tensor<?x?xi64, #llm.dims<[s0, s1]>> {llm.role = "ids"})
         attributes {rt.entry = "run"}
     ```
     the entry `session` takes `tensor<1x?xi64, #llm.dims<[1, s3]>>`, `s3` being a `session_seq`.
@@ -260,7 +260,7 @@ def AssignRoles : Pass<"llmc-assign-roles", "::mlir::ModuleOp"> {
     are those of the exporters; types decide where names are ambiguous.
     **Example**: an argument `{llm.name = "input_ids"}` gets `llm.role = "ids"`.
     ```mlir
-    func.func @main(%ids: tensor<1x4xi64> {llm.name = "input_ids", llm.role = "ids"})
+    func.func private @main(%ids: tensor<1x4xi64> {llm.name = "input_ids", llm.role = "ids"})
     ```
   }];
 }

@@ -51,7 +51,7 @@ def Llm_SizesOp : Llm_Op<"sizes", [Pure]> {
     What is left of an exporter's shape arithmetic when its value is used as data.
     The result has rank 0 or 1 and one element per expression.
     ```mlir
-    %s = llm.sizes #llm.dims<[s0, s1 + s2]> : tensor<2xi64>
+    %s = llm.sizes <[s0, s1 + s2]> : tensor<2xi64>
     ```
   }];
   let arguments = (ins Llm_DimsAttr:$values);
@@ -65,7 +65,7 @@ def Llm_IotaOp : Llm_Op<"iota", [Pure]> {
   let description = [{
     `result[i] = start + i * step`, rank 1.
     ```mlir
-    %p = llm.iota #llm.dims<[s1]> step 1 : tensor<?xi64, #llm.dims<[s0]>>
+    %p = llm.iota <[s1]> step 1 : tensor<?xi64, #llm.dims<[s0]>>
     ```
   }];
   let arguments = (ins Llm_DimsAttr:$start, DefaultValuedAttr<I64Attr, "1">:$step);
@@ -200,7 +200,7 @@ def Llm_SliceOp : Llm_Op<"slice", [Pure]> {
     `result[i] = input[starts + i * steps]` in every dimension; starts are already
     clamped and steps may be negative. The result's type gives the sizes.
     ```mlir
-    %r = llm.slice %x #llm.dims<[0, 2]> [1, -1] : tensor<4x3xf32> -> tensor<4x3xf32>
+    %r = llm.slice %x <[0, 2]> [1, -1] : tensor<4x3xf32> -> tensor<4x3xf32>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$input, Llm_DimsAttr:$starts, DenseI64ArrayAttr:$steps);
@@ -238,7 +238,7 @@ def Llm_PadOp : Llm_Op<"pad", [Pure]> {
     `low[i]` elements before dimension `i` (negative: cut); the result's type gives what comes
     after. `value` is a scalar for mode `constant`, zero when absent.
     ```mlir
-    %r = llm.pad %x constant #llm.dims<[1, 0]> : tensor<2x3xf32> -> tensor<4x3xf32>
+    %r = llm.pad %x constant <[1, 0]> : tensor<2x3xf32> -> tensor<4x3xf32>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$input, Optional<AnyRankedTensor>:$value,
@@ -558,7 +558,7 @@ def Llm_KvAppendOp : Llm_Op<"kv_append", [MemoryEffects<[MemWrite]>]> {
     `input` is `(1, heads, tokens, size)`, or `(1, tokens, heads, size)` with `heads_last`; token
     `i` lands at position `past + i`.
     ```mlir
-    llm.kv_append %cache, %k past #llm.dims<[s1]>
+    llm.kv_append %cache, %k past <[s1]>
         : !llm.kv<2 x 64 x f32>, tensor<1x2x?x64xf32, #llm.dims<[1, 2, s0, 64]>>
     ```
   }];

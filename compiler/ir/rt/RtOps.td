@@ -85,7 +85,7 @@ def Rt_DispatchOp : Rt_Op<"dispatch", []> {
     Operands are the kernel's inputs, results its outputs. `device` names the instance that runs it,
     `scalars` gives the values of the kernel's own sizes s0, s1, ….
     ```mlir
-    %r = rt.dispatch @matmul on "cpu0" #llm.dims<[]> (%x, %w)
+    %r = rt.dispatch @matmul on "cpu0" <[]> (%x, %w)
         : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
     ```
   }];

@@ -50,3 +50,21 @@ def test_readme_example(folder):
     assert len(found) >= 2
     outputs = [shell(line.replace("build/bin/llmc", "llmc"), folder) for line in found]
     assert len(outputs[1].split()) > 20
+
+
+def op_examples():
+    """The examples in the descriptions of ops and passes."""
+    for document in ("compiler/ir/llm/LlmOps.td", "compiler/ir/rt/RtOps.td", "passes/Passes.td"):
+        for block in re.findall(r"```mlir\n(.*?)```", (ROOT / document).read_text(), re.S):
+            yield pytest.param(block, id=f"{Path(document).stem}: {block.split('=')[-1].split('(')[0].strip()[:40]}")
+
+
+@pytest.mark.parametrize("block", op_examples())
+def test_examples_in_descriptions_parse(block, tmp_path):
+    """Their operands come from nowhere: that may be the only thing that is wrong with them."""
+    whole = re.match(r"\s*(func\.func|rt\.kernel)", block)
+    (tmp_path / "example.mlir").write_text(block if whole else "func.func @f() {\n" + block + "\nreturn\n}\n")
+    done = subprocess.run([LLMC.with_name("llmc-opt"), tmp_path / "example.mlir"], capture_output=True, text=True, timeout=60)
+    errors = [line for line in done.stderr.splitlines() if " error: " in line]
+    assert all("use of undeclared SSA value name" in line or "does not reference a valid" in line for line in errors), done.stderr
+    assert done.returncode == 0 or errors
