@@ -56,6 +56,9 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
     message = after.ltrim().str();
   }
   std::string node = nodeName(diagnostic.getLocation());
+  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark &&
+      !remarks.insert(node + '\n' + message).second)
+    return;
   if (json) {
     llvm::json::Object line{{"severity", severityName(diagnostic.getSeverity())},
                             {"message", message}};

@@ -6,6 +6,7 @@
 #define LLMC_TOOLS_LLMC_DIAGNOSTICS_H
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace llmc::cli {
 
@@ -21,6 +22,7 @@ private:
 
   bool json;
   unsigned errorCount = 0;
+  llvm::StringSet<> remarks; ///< printed already: equal layers give equal remarks
   mlir::ScopedDiagnosticHandler handler;
 };
 
