@@ -1,45 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times single kernels on one thread beside what the machine can do at the same
-// minute: bytes a second against a plain read, flops against multiply-adds in
-// registers. Only the shares mean anything on a shared machine.
+// Times single kernels beside what the machine can do at the same minute: bytes
+// a second against a plain read with as many threads and pages of the same
+// size, operations a second against multiply-adds in registers. Only the shares
+// mean anything on a shared machine.
 #include "tests/unit/codegen/KernelRunner.h"
 
 #include "codegen/cpu/IsaLevel.h"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <sys/mman.h>
+#include <thread>
 
 namespace llmc::test {
 namespace {
 
 typedef float Lanes __attribute__((vector_size(32)));
+constexpr size_t kHugePage = size_t(2) << 20;
 
-double secondsOf(const std::function<void()> &work) {
-  auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+/// Zeroed memory in 2 MB pages where the system gives them.
+class Memory {
+public:
+  explicit Memory(size_t bytes, int fill = 0) : size(bytes + 2 * kHugePage) {
+    base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) {
+      std::fprintf(stderr, "no memory for %zu bytes\n", bytes);
+      std::exit(1);
+    }
+    auto start = (reinterpret_cast<uintptr_t>(base) + kHugePage - 1) / kHugePage * kHugePage;
+    data = reinterpret_cast<char *>(start);
+    madvise(data, bytes, MADV_HUGEPAGE);
+    std::memset(data, fill, bytes);
+  }
+  ~Memory() { munmap(base, size); }
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
 
-/// The best of several rounds: the others were disturbed.
-double bestOf(int rounds, const std::function<void()> &work) {
-  double best = 1e30;
-  for (int i = 0; i < rounds; ++i)
-    best = std::min(best, secondsOf(work));
-  return best;
-}
+  char *data = nullptr;
 
-constexpr int kSums = 12, kSteps = 4000000;
+private:
+  void *base = nullptr;
+  size_t size;
+};
 
-__attribute__((target("avx2,fma"), noinline)) void multiplyInRegisters() {
+/// Threads that spin between calls, as the runtime's do within a token.
+class Team {
+public:
+  explicit Team(int64_t workers) : workers(workers) {
+    for (int64_t i = 1; i < workers; ++i)
+      threads.emplace_back([this, i] { work(i); });
+  }
+  ~Team() {
+    stop = true;
+    phase.fetch_add(1);
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  /// The best of several rounds, in seconds: the others were disturbed.
+  double best(int rounds, const std::function<void(int64_t)> &body) {
+    double least = 1e30;
+    for (int i = 0; i < rounds; ++i) {
+      auto start = std::chrono::steady_clock::now();
+      task = &body;
+      waiting = workers - 1;
+      phase.fetch_add(1);
+      body(0);
+      while (waiting.load() != 0)
+        std::this_thread::yield();
+      auto end = std::chrono::steady_clock::now();
+      least = std::min(least, std::chrono::duration<double>(end - start).count());
+    }
+    return least;
+  }
+
+  const int64_t workers;
+
+private:
+  void work(int64_t worker) {
+    for (int seen = 0;;) {
+      while (phase.load() == seen)
+        std::this_thread::yield();
+      ++seen;
+      if (stop)
+        return;
+      (*task)(worker);
+      waiting.fetch_sub(1);
+    }
+  }
+
+  std::vector<std::thread> threads;
+  std::atomic<int> phase = 0;
+  std::atomic<int64_t> waiting = 0;
+  std::atomic<bool> stop = false;
+  const std::function<void(int64_t)> *task = nullptr;
+};
+
+constexpr int kSums = 12;
+
+__attribute__((target("avx2,fma"), noinline)) void multiplyInRegisters(int steps) {
   Lanes sums[kSums] = {}, x = {1.0f, 0.5f}, y = {0.25f, 0.125f};
   __asm__ volatile("" : "+x"(x), "+x"(y));
-  for (int i = 0; i < kSteps; ++i)
+  for (int i = 0; i < steps; ++i)
 #pragma clang loop unroll(full)
     for (int j = 0; j < kSums; ++j)
       __asm__("vfmadd231ps %1, %2, %0" : "+x"(sums[j]) : "x"(x), "x"(y));
@@ -48,67 +116,118 @@ __attribute__((target("avx2,fma"), noinline)) void multiplyInRegisters() {
 }
 
 /// Reads four quarters side by side, as kernels read weights.
-__attribute__((target("avx2"), noinline)) void readStreams(const float *data, size_t quarter) {
-  for (size_t i = 0; i < quarter; i += 16)
+__attribute__((target("avx2"), noinline)) void readStreams(const char *data, size_t quarter) {
+  for (size_t i = 0; i < quarter; i += 64)
 #pragma clang loop unroll(full)
     for (size_t stream = 0; stream < 4; ++stream) {
       Lanes x, y;
       std::memcpy(&x, &data[stream * quarter + i], 32);
-      std::memcpy(&y, &data[stream * quarter + i + 8], 32);
+      std::memcpy(&y, &data[stream * quarter + i + 32], 32);
       __asm__ volatile("" : : "x"(x), "x"(y));
     }
 }
 
-double peakFlops() { return 2.0 * 8 * kSums * kSteps / bestOf(5, multiplyInRegisters); }
+struct Bounds {
+  double operations, bytes; // a second
+};
 
-double readBytesPerSecond(const std::vector<float> &data) {
-  size_t quarter = data.size() / 4 / 16 * 16;
-  return 16.0 * double(quarter) / bestOf(5, [&] { readStreams(data.data(), quarter); });
+Bounds measureBounds(Team &team, const Memory &memory, size_t bytes, int steps) {
+  double flops = 2.0 * 8 * kSums * steps * double(team.workers);
+  size_t quarter = bytes / size_t(team.workers) / 4 / 64 * 64;
+  return {flops / team.best(5, [&](int64_t) { multiplyInRegisters(steps); }),
+          4.0 * double(quarter) * double(team.workers) / team.best(5, [&](int64_t worker) {
+            readStreams(memory.data + size_t(worker) * 4 * quarter, quarter);
+          })};
 }
 
-void timeMatmul(int64_t rows, int64_t depth, int64_t columns, bool bf16, double peak, double read) {
-  std::string n = std::to_string(columns), k = std::to_string(depth);
+struct Format {
+  const char *name, *element, *layout;
+  int64_t bits; ///< a weight
+};
+constexpr Format kFormats[] = {{"f32", "f32", "f32.16", 32}, {"bf16", "bf16", "b16.16", 16}};
+
+struct Shape {
+  int64_t rows, depth, columns;
+};
+constexpr Shape kShapes[] = {{1, 768, 50257},   {1, 3072, 16384}, {2, 3072, 16384},
+                             {4, 3072, 16384},  {8, 3072, 4096},  {64, 768, 2304},
+                             {192, 2048, 1152}, {512, 768, 3072}, {512, 3072, 768}};
+/// Only to see that the program works.
+constexpr Shape kTinyShapes[] = {{1, 96, 40}, {16, 64, 33}};
+
+bool timeMatmul(Team &team, const Format &format, Shape shape, Bounds bounds, int rounds) {
+  std::string n = std::to_string(shape.columns), k = std::to_string(shape.depth);
   std::string lhs = "tensor<?x" + k + "xf32, #llm.dims<[s0, " + k + "]>>",
               result = "tensor<?x" + n + "xf32, #llm.dims<[s0, " + n + "]>>",
-              rhs = "tensor<" + k + "x" + n + (bf16 ? "xbf16, \"b16.16\">" : "xf32, \"f32.16\">");
+              rhs = "tensor<" + k + "x" + n + "x" + format.element + ", \"" + format.layout + "\">";
   std::string text = "rt.kernel @k label \"m\" sizes 1 {\n^bb0(%a: " + lhs + ", %w: " + rhs +
                      "):\n  %m = llm.matmul %a, %w : " + lhs + ", " + rhs + " -> " + result +
                      "\n  rt.yield %m : " + result + "\n}\n";
   auto runner = KernelRunner::compile(text, {cpu::hostIsaLevel().name.str()});
   if (!runner)
-    std::exit(1);
-  double bytes = double((columns + 15) / 16 * 16) * depth * (bf16 ? 2 : 4);
-  std::vector<float> x(rows * depth, 1.0f), weight(size_t(bytes / 4), 0.5f), y(rows * columns);
-  void *buffers[] = {x.data(), weight.data(), y.data()};
-  llmc_kernel_args arguments = {buffers, &rows, nullptr};
+    return false;
+  size_t weightBytes = size_t((shape.columns + 15) / 16 * 16 * shape.depth * format.bits / 8);
+  Memory weight(weightBytes, 0x3C), lhsBytes(size_t(shape.rows * shape.depth * 4), 0x3C),
+      out(size_t(shape.rows * shape.columns * 4));
+  void *buffers[] = {lhsBytes.data, weight.data, out.data};
+  std::vector<std::unique_ptr<Memory>> scratch;
+  for (int64_t i = 0; i < team.workers; ++i)
+    scratch.push_back(std::make_unique<Memory>(runner->scratchBytes("k") + 64));
   llmc_kernel_fn function = runner->function("k");
-  double flops = 2.0 * double(rows) * double(depth) * double(columns);
-  double seconds = bestOf(7, [&] { function(&arguments, 0, 1); });
-  std::printf("%-5s M %4ld K %5ld N %6ld  %9.3f ms  %6.1f GB/s (%3.0f %% of read)  %6.1f GFLOPS "
-              "(%3.0f %% of peak)\n",
-              bf16 ? "bf16" : "f32", long(rows), long(depth), long(columns), seconds * 1e3,
-              bytes / seconds / 1e9, 100 * bytes / seconds / read, flops / seconds / 1e9,
-              100 * flops / seconds / peak);
+  double seconds = team.best(rounds, [&](int64_t worker) {
+    llmc_kernel_args arguments = {buffers, &shape.rows, scratch[size_t(worker)]->data};
+    function(&arguments, worker, team.workers);
+  });
+  double flops = 2.0 * double(shape.rows) * double(shape.depth) * double(shape.columns) / seconds,
+         bytes = double(weightBytes) / seconds;
+  std::printf("%-5s %ld thr  M %4ld K %5ld N %6ld  %9.3f ms  %6.1f GB/s (%3.0f %% of read)  %6.1f "
+              "GOPS (%3.0f %% of f32 peak)\n",
+              format.name, long(team.workers), long(shape.rows), long(shape.depth),
+              long(shape.columns), seconds * 1e3, bytes / 1e9, 100 * bytes / bounds.bytes,
+              flops / 1e9, 100 * flops / bounds.operations);
+  return true;
+}
+
+/// `llmc_kernel_bench [--tiny] [FORMAT...] [M=ROWS] [K=DEPTH] [N=COLUMNS]`.
+int bench(int count, char **arguments) {
+  bool tiny = false;
+  std::vector<std::string> names;
+  Shape only = {0, 4096, 16384};
+  for (int i = 1; i < count; ++i) {
+    std::string argument = arguments[i];
+    if (argument == "--tiny")
+      tiny = true;
+    else if (argument.rfind("M=", 0) == 0)
+      only.rows = std::atol(argument.c_str() + 2);
+    else if (argument.rfind("K=", 0) == 0)
+      only.depth = std::atol(argument.c_str() + 2);
+    else if (argument.rfind("N=", 0) == 0)
+      only.columns = std::atol(argument.c_str() + 2);
+    else
+      names.push_back(argument);
+  }
+  llvm::ArrayRef<Shape> shapes = only.rows > 0 ? llvm::ArrayRef<Shape>(only)
+                                 : tiny        ? llvm::ArrayRef<Shape>(kTinyShapes)
+                                               : kShapes;
+  size_t bytes = tiny ? size_t(1) << 20 : size_t(384) << 20;
+  Memory memory(bytes, 1);
+  int64_t most = std::max<int64_t>(1, std::min<int64_t>(2, std::thread::hardware_concurrency()));
+  for (int64_t workers = 1; workers <= most; ++workers) {
+    Team team(workers);
+    for (const Format &format : kFormats) {
+      if (!names.empty() && std::find(names.begin(), names.end(), format.name) == names.end())
+        continue;
+      for (Shape shape : shapes) {
+        Bounds bounds = measureBounds(team, memory, bytes, tiny ? 1000 : 2000000);
+        if (!timeMatmul(team, format, shape, bounds, tiny ? 1 : 7))
+          return 1;
+      }
+    }
+  }
+  return 0;
 }
 
 } // namespace
 } // namespace llmc::test
 
-int main() {
-  using namespace llmc::test;
-  for (bool bf16 : {false, true})
-    for (auto [rows, depth, columns] : {std::array<int64_t, 3>{1, 768, 50257},
-                                        {1, 3072, 16384},
-                                        {2, 3072, 16384},
-                                        {4, 3072, 16384},
-                                        {8, 3072, 4096},
-                                        {64, 768, 2304},
-                                        {192, 2048, 1152},
-                                        {512, 768, 3072},
-                                        {512, 3072, 768}}) {
-      std::vector<float> memory(size_t(96) << 20, 1.0f);
-      double peak = peakFlops(), read = readBytesPerSecond(memory);
-      timeMatmul(rows, depth, columns, bf16, peak, read);
-    }
-  return 0;
-}
+int main(int count, char **arguments) { return llmc::test::bench(count, arguments); }
