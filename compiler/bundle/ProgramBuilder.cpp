@@ -4,6 +4,8 @@
 // and instructions in the order of the ops.
 #include "compiler/bundle/ProgramBuilder.h"
 
+#include "compiler/ir/llm/Arithmetic.h"
+#include "compiler/ir/llm/Dims.h"
 #include "compiler/ir/llm/Symbols.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -97,7 +99,9 @@ private:
   /// Extends the lifetime of `value`'s memory to the next instruction, and returns its buffer.
   uint32_t use(Value value);
   void instruction(uint32_t op, Location loc, uint32_t device, uint32_t target,
-                   ArrayRef<uint32_t> args, ArrayRef<uint32_t> scalars);
+                   ArrayRef<uint32_t> args, ArrayRef<uint32_t> scalars,
+                   uint32_t arithmetic = LLMC_NONE);
+  uint32_t arithmetic(rt::DispatchOp dispatch);
   uint64_t placeWeight(Operation *op, const std::string &key, uint64_t size);
 
   ModuleOp module;
@@ -112,6 +116,7 @@ private:
   DenseMap<unsigned, uint32_t> symbolNumbers;
   std::vector<llmc_kernel_record> kernels;
   llvm::StringMap<uint32_t> kernelNumbers;
+  llvm::StringMap<AffineExpr> kernelArithmetic; // in the kernel's own sizes
   std::vector<llmc_entry_record> entries;
   std::vector<llmc_expr_record> exprs;
   std::vector<llmc_binding_record> bindings;
@@ -266,7 +271,8 @@ uint32_t ProgramBuilder::use(Value value) {
 }
 
 void ProgramBuilder::instruction(uint32_t op, Location loc, uint32_t device, uint32_t target,
-                                 ArrayRef<uint32_t> args, ArrayRef<uint32_t> scalars) {
+                                 ArrayRef<uint32_t> args, ArrayRef<uint32_t> scalars,
+                                 uint32_t arithmetic) {
   // Fused kernels stand for several nodes; the first few tell where to look.
   static constexpr size_t kMostNames = 4;
   SmallVector<StringRef> names;
@@ -280,7 +286,16 @@ void ProgramBuilder::instruction(uint32_t op, Location loc, uint32_t device, uin
     name += ", …";
   llmc_str label = text(name);
   instructions.push_back(
-      {op, device, target, label.offset, label.size, list(args), list(scalars), 0});
+      {op, device, target, label.offset, label.size, list(args), list(scalars), arithmetic});
+}
+
+/// What a kernel's products count, in the sizes of this call; none for a kernel without.
+uint32_t ProgramBuilder::arithmetic(rt::DispatchOp dispatch) {
+  AffineExpr counted = kernelArithmetic.lookup(dispatch.getKernel());
+  if (llm::isConstant(counted, 0))
+    return LLMC_NONE;
+  ArrayRef<AffineExpr> sizes = dispatch.getScalars().getExprs();
+  return expr(llm::substitute(counted, [&](unsigned position) { return sizes[position]; }));
 }
 
 uint64_t ProgramBuilder::placeWeight(Operation *op, const std::string &key, uint64_t size) {
@@ -406,7 +421,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
         for (AffineExpr scalar : dispatch.getScalars().getExprs())
           scalars.push_back(expr(scalar));
         instruction(LLMC_OP_DISPATCH, op->getLoc(), where,
-                    kernelNumbers.lookup(dispatch.getKernel()), args, scalars);
+                    kernelNumbers.lookup(dispatch.getKernel()), args, scalars,
+                    arithmetic(dispatch));
         return success();
       })
       .Case([&](rt::TransferOp transfer) {
@@ -525,6 +541,10 @@ void ProgramBuilder::addKernels() {
   for (auto kernel : module.getOps<rt::KernelOp>()) {
     kernelNumbers[kernel.getSymName()] = kernels.size();
     Block &body = kernel.getBody().front();
+    AffineExpr counted = getAffineConstantExpr(0, module.getContext());
+    for (Operation &op : body)
+      counted = counted + llm::arithmeticOf(&op);
+    kernelArithmetic[kernel.getSymName()] = llm::canonical(counted);
     llmc_kernel_record record{};
     record.name = text(kernel.getSymName());
     record.label = text(kernel.getLabel());

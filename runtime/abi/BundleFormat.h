@@ -274,7 +274,7 @@ typedef struct llmc_instruction_record {
   uint32_t label_size;
   llmc_range args;
   llmc_range scalars;
-  uint32_t reserved;
+  uint32_t arithmetic; /* dispatch: expr, the operations of its products, for profiles; or NONE */
 } llmc_instruction_record;
 LLMC_STATIC_ASSERT(sizeof(llmc_instruction_record) == 40);
 

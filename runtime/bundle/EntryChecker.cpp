@@ -301,8 +301,11 @@ Status EntryChecker::checkInstruction(uint32_t index, const llmc_instruction_rec
                              /*mayBeEmpty=*/true));
   LLMC_TRY(checkIndexList(instruction.args, LLMC_MAX_OPERANDS, buffers.size(), "buffer"));
   LLMC_TRY(checkIndexList(instruction.scalars, LLMC_MAX_SCALARS, exprs.size(), "expression"));
-  if (instruction.reserved != 0)
-    return corrupt("a reserved field is not 0");
+  if (instruction.arithmetic != LLMC_NONE) {
+    if (instruction.op != LLMC_OP_DISPATCH)
+      return corrupt("only a dispatch counts its arithmetic");
+    LLMC_TRY(checkIndex(instruction.arithmetic, exprs.size(), "expression"));
+  }
   std::span<const uint32_t> args = program.pool(instruction.args);
 
   switch (instruction.op) {

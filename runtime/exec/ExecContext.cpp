@@ -75,6 +75,7 @@ struct ExecContext::EntryState {
   std::vector<uint64_t> profileNs;
   std::vector<uint64_t> profileCalls;
   std::vector<double> profileBytes;
+  std::vector<double> profileArithmetic;
   int64_t kvTokens = 0; // held at the end of the running call
 
   void count(size_t instruction, uint64_t nanoseconds);
@@ -84,6 +85,8 @@ struct ExecContext::EntryState {
 void ExecContext::EntryState::count(size_t instruction, uint64_t nanoseconds) {
   profileNs[instruction] += nanoseconds;
   ++profileCalls[instruction];
+  if (uint32_t counted = plan.instructions[instruction].arithmetic; counted != LLMC_NONE)
+    profileArithmetic[instruction] += static_cast<double>(values[counted]);
   std::span<const uint32_t> args = plan.program->pool(plan.instructions[instruction].args);
   for (size_t i = 0; i < args.size(); ++i) {
     if (std::find(args.begin(), args.begin() + i, args[i]) != args.begin() + i)
@@ -531,6 +534,7 @@ Status ExecContext::execute(EntryState &state, const CallOptions &options) {
     state.profileNs.resize(plan.instructions.size());
     state.profileCalls.resize(plan.instructions.size());
     state.profileBytes.resize(plan.instructions.size());
+    state.profileArithmetic.resize(plan.instructions.size());
   }
   state.kvTokens = options.kv ? options.kv->length() + options.sequence : 0;
   for (uint32_t i = 0; i < plan.segments.size(); ++i) {
@@ -641,7 +645,7 @@ std::vector<ProfileRow> ExecContext::profile() const {
         kernel = program.string(program.kernels()[instruction.target].label);
       rows.push_back({std::string(program.label(instruction)), std::string(kernel),
                       state->profileCalls[i], static_cast<double>(state->profileNs[i]) / 1000.0,
-                      state->profileBytes[i]});
+                      state->profileBytes[i], state->profileArithmetic[i]});
     }
   }
   return rows;
@@ -653,6 +657,7 @@ void ExecContext::clearProfile() {
       std::fill(state->profileNs.begin(), state->profileNs.end(), 0);
       std::fill(state->profileCalls.begin(), state->profileCalls.end(), 0);
       std::fill(state->profileBytes.begin(), state->profileBytes.end(), 0);
+      std::fill(state->profileArithmetic.begin(), state->profileArithmetic.end(), 0);
     }
 }
 

@@ -89,6 +89,8 @@ struct ProfileRow {
   /// Sizes of all operands, over all calls: at most what was read and written, since a kernel may
   /// need only some rows of a table. Of a cache, the tokens held.
   double bytes = 0;
+  /// Multiplications and additions of matrix products and attention, over all calls.
+  double arithmetic = 0;
 };
 
 class ExecContext;

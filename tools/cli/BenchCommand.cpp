@@ -3,7 +3,7 @@
 // `bench`: how fast a bundle is on this machine. Every repetition opens the
 // bundle anew, so that load and first token are measured as a user meets them.
 #include "tools/cli/Commands.h"
-#include "tools/cli/MemoryBandwidth.h"
+#include "tools/cli/MachineSpeed.h"
 #include "tools/cli/ModelOptionsFlags.h"
 #include "tools/cli/ModelRun.h"
 #include "tools/cli/RandomTensors.h"
@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 namespace llmc::cli {
 
@@ -103,30 +104,36 @@ Status decodeGreedy(Session &session, size_t count) {
   return Status::ok();
 }
 
-/// Time by kernel, over calls of all instructions that use it. `bandwidth` in bytes per second.
-Json profileJson(const std::vector<ProfileRow> &rows, double bandwidth) {
+/// Time by kernel, over calls of all instructions that use it.
+Json profileJson(const std::vector<ProfileRow> &rows, const MachineSpeed &machine) {
   std::vector<ProfileRow> sums; // one per kernel
   double total = 0;
   for (const ProfileRow &row : rows) {
     auto found = std::ranges::find(sums, row.kernel, &ProfileRow::kernel);
     if (found == sums.end())
-      found = sums.insert(sums.end(), {"", row.kernel, 0, 0, 0});
+      found = sums.insert(sums.end(), {"", row.kernel, 0, 0, 0, 0});
     found->calls += row.calls;
     found->microseconds += row.microseconds;
     found->bytes += row.bytes;
+    found->arithmetic += row.arithmetic;
     total += row.microseconds;
   }
   std::ranges::sort(sums, std::greater(), &ProfileRow::microseconds);
   Json list = Json::array();
   for (const ProfileRow &sum : sums) {
-    double perSecond = sum.microseconds > 0 ? sum.bytes / sum.microseconds * 1e6 : 0;
+    double seconds = sum.microseconds / 1e6;
+    auto share = [&](double amount, double peak) {
+      return seconds > 0 && peak > 0 ? amount / seconds / peak : 0;
+    };
     list.push_back({{"kernel", sum.kernel},
                     {"calls", sum.calls},
                     {"us", sum.microseconds},
                     {"us_per_call", sum.microseconds / double(sum.calls)},
                     {"share", total > 0 ? sum.microseconds / total : 0},
                     {"bytes_per_call", sum.bytes / double(sum.calls)},
-                    {"of_bandwidth", perSecond / bandwidth}});
+                    {"flops_per_call", sum.arithmetic / double(sum.calls)},
+                    {"of_bandwidth", share(sum.bytes, machine.bestReadBandwidth())},
+                    {"of_peak", share(sum.arithmetic, machine.multiplyAdd)}});
   }
   return list;
 }
@@ -136,30 +143,42 @@ std::string bandwidthText(double share) {
   return share > 1.05 ? "(cache)" : fmt::format("{:.1f}%", share * 100);
 }
 
+/// Integer kernels can pass the peak of f32.
+std::string peakText(double share) { return share == 0 ? "" : fmt::format("{:.1f}%", share * 100); }
+
 void printProfile(const std::string &title, const Json &list) {
-  std::printf("\n%s\n  %-48s %8s %12s %10s %7s %12s %10s\n", title.c_str(), "kernel", "calls", "us",
-              "us/call", "share", "bytes/call", "of memory");
+  std::printf("\n%s\n  %-48s %8s %12s %10s %7s %12s %10s %12s %8s\n", title.c_str(), "kernel",
+              "calls", "us", "us/call", "share", "bytes/call", "of memory", "flops/call",
+              "of peak");
   for (const Json &row : list)
-    std::printf("  %-48s %8llu %12.1f %10.2f %6.1f%% %12.0f %10s\n",
+    std::printf("  %-48s %8llu %12.1f %10.2f %6.1f%% %12.0f %10s %12.0f %8s\n",
                 row["kernel"].get<std::string>().c_str(),
                 static_cast<unsigned long long>(row["calls"].get<uint64_t>()),
                 row["us"].get<double>(), row["us_per_call"].get<double>(),
                 row["share"].get<double>() * 100, row["bytes_per_call"].get<double>(),
-                bandwidthText(row["of_bandwidth"].get<double>()).c_str());
+                bandwidthText(row["of_bandwidth"].get<double>()).c_str(),
+                row["flops_per_call"].get<double>(),
+                peakText(row["of_peak"].get<double>()).c_str());
+}
+
+Json machineJson(const MachineSpeed &machine) {
+  return {{"read_bandwidth_bytes_per_s", machine.readBandwidth},
+          {"large_page_read_bandwidth_bytes_per_s", machine.largePageReadBandwidth},
+          {"f32_flops_per_s", machine.multiplyAdd}};
 }
 
 struct Report {
   Measurements measurements;
   Json profiles; // title -> list
-  double bandwidth = 0;
+  std::optional<MachineSpeed> machine;
   uint64_t peakMemory = 0;
 
   void addProfile(const char *title, ExecContext &context, const Model &model) {
-    if (bandwidth == 0) {
+    if (!machine) {
       peakMemory = peakMemoryBytes(); // before the probe takes its own
-      bandwidth = readBandwidth(model.executor()->devices()[0]->workers());
+      machine = measureMachine(model.executor()->devices()[0]->workers());
     }
-    profiles[title] = profileJson(context.profile(), bandwidth);
+    profiles[title] = profileJson(context.profile(), *machine);
     context.clearProfile();
   }
 };
@@ -239,9 +258,9 @@ Status bench(const BenchOptions &options) {
                           double(report.peakMemory != 0 ? report.peakMemory : peakMemoryBytes()));
   if (options.json) {
     Json object = report.measurements.json();
-    if (!report.profiles.empty()) {
+    if (report.machine) {
       object["profile"] = report.profiles;
-      object["read_bandwidth_bytes_per_s"] = report.bandwidth;
+      object["machine"] = machineJson(*report.machine);
     }
     std::printf("%s\n", object.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
     return Status::ok();
@@ -250,8 +269,12 @@ Status bench(const BenchOptions &options) {
   report.measurements.print();
   for (const auto &[title, list] : report.profiles.items())
     printProfile(title, list);
-  if (options.profile)
-    std::printf("\n  memory gives %.1f GB/s to as many threads\n", report.bandwidth / 1e9);
+  if (report.machine)
+    std::printf(
+        "\n  as many threads read %.1f GB/s (%.1f with 2 MiB pages) and compute %.1f Gflop/s "
+        "in f32\n",
+        report.machine->readBandwidth / 1e9, report.machine->largePageReadBandwidth / 1e9,
+        report.machine->multiplyAdd / 1e9);
   return Status::ok();
 }
 

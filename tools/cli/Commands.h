@@ -33,6 +33,7 @@ int reportFailure(const Status &status);
 void addBenchCommand(CLI::App &app, int &exitCode);
 void addGenerateCommand(CLI::App &app, int &exitCode);
 void addInspectCommand(CLI::App &app, int &exitCode);
+void addMachineCommand(CLI::App &app, int &exitCode);
 void addRunCommand(CLI::App &app, int &exitCode);
 
 /// Parses the command line, which runs the command called, and gives the process's exit code. Help

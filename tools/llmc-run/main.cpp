@@ -15,6 +15,7 @@ int main(int argc, char **argv) {
   llmc::cli::addGenerateCommand(app, exitCode);
   llmc::cli::addRunCommand(app, exitCode);
   llmc::cli::addBenchCommand(app, exitCode);
+  llmc::cli::addMachineCommand(app, exitCode);
   llmc::cli::addInspectCommand(app, exitCode);
   return llmc::cli::parseCommandLine(app, argc, argv, exitCode);
 }

@@ -101,7 +101,7 @@ void addInstruction(TestProgram &p, uint32_t op, uint32_t device, uint32_t targe
                     const std::vector<uint32_t> &scalars) {
   llmc_str text = p.addString(label);
   p.instructions.push_back({op, device, target, text.offset, text.size, p.addPool(args),
-                            p.addPool(scalars), /*reserved=*/0});
+                            p.addPool(scalars), /*arithmetic=*/LLMC_NONE});
 }
 
 void addExpr(TestProgram &p, uint32_t op, uint32_t a, uint32_t b, int64_t value) {

@@ -258,6 +258,15 @@ class BenchAndInspect(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("label of count_blocks", out)
 
+    def test_machine(self):
+        code, out, error = run("machine", "--threads", 1, "--json")
+        self.assertEqual(code, 0, error)
+        shown = json.loads(out)
+        self.assertEqual(shown["threads"], 1)
+        for key in ("read_bandwidth_bytes_per_s", "large_page_read_bandwidth_bytes_per_s", "f32_flops_per_s"):
+            self.assertGreater(shown[key], 1e6, key)
+        self.assertIn(shown["isa"], run("machine")[1])
+
     def test_inspect(self):
         code, out, error = run("inspect", ROOT / "cache.llmc", "--json", "--symbols", "--kernels", "--program")
         self.assertEqual(code, 0, error)
