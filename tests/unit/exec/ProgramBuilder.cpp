@@ -205,6 +205,7 @@ void ProgramBuilder::instruction(uint32_t op, uint32_t device, uint32_t target,
   record.label_size = labelText.size;
   record.args = list(args);
   record.scalars = list(scalars);
+  record.arithmetic = LLMC_NONE;
   instructions.push_back(record);
 }
 
