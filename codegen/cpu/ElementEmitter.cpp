@@ -27,7 +27,7 @@ Value ElementEmitter::element(Value tensor, ArrayRef<Value> indices) {
   if (auto argument = dyn_cast<BlockArgument>(tensor); argument && !pointer)
     pointer = e.pointerOf(argument);
   if (pointer && !packedLayoutOf(tensor.getType()).empty())
-    return e.load(pointer, packedPosition(tensor, indices), elementTypeOf(tensor));
+    return packedElement(tensor, pointer, indices);
   if (pointer)
     return e.load(pointer, e.linear(indices, e.sizes(tensor.getType())), elementTypeOf(tensor));
   if (Value value = elementOf(tensor.getDefiningOp(), indices))
@@ -39,21 +39,63 @@ Value ElementEmitter::element(Value tensor, ArrayRef<Value> indices) {
   return arith::ConstantOp::create(e.b, e.b.getZeroAttr(signlessType(elementTypeOf(tensor))));
 }
 
-Value ElementEmitter::packedPosition(Value tensor, ArrayRef<Value> indices) {
+Value ElementEmitter::packedElement(Value tensor, Value pointer, ArrayRef<Value> indices) {
   // Only a product that isn't transposed has its columns in the last dimension.
   bool columnsLast = llvm::any_of(tensor.getUsers(), [](Operation *user) {
     auto matmul = dyn_cast<MatmulOp>(user);
     return matmul && !matmul.getTransposeRhs();
   });
   auto type = cast<RankedTensorType>(tensor.getType());
-  int64_t depth = type.getDimSize(columnsLast ? 0 : 1),
-          pair = type.getElementType().isBF16() ? 2 : 1;
+  int64_t depth = type.getDimSize(columnsLast ? 0 : 1);
   Value column = indices[columnsLast ? 1 : 0], k = indices[columnsLast ? 0 : 1];
+  if (std::optional<QuantLayout> layout = quantLayoutOf(type))
+    return dequantized(*layout, depth, pointer, k, column);
+  int64_t pair = type.getElementType().isBF16() ? 2 : 1;
   Value width = e.index(kBlockColumns), block = e.divide(column, width);
   Value line =
       e.add(e.mul(block, e.index(llvm::divideCeil(depth, pair))), e.divide(k, e.index(pair)));
   Value place = e.add(e.mul(line, width), e.rest(column, width));
-  return e.add(e.mul(place, e.index(pair)), e.rest(k, e.index(pair)));
+  Value position = e.add(e.mul(place, e.index(pair)), e.rest(k, e.index(pair)));
+  return e.load(pointer, position, type.getElementType());
+}
+
+Value ElementEmitter::dequantized(const QuantLayout &layout, int64_t depth, Value pointer, Value k,
+                                  Value column) {
+  ImplicitLocOpBuilder &b = e.b;
+  Type i8 = b.getI8Type(), i32 = b.getI32Type(), f32 = b.getF32Type();
+  Value width = e.index(kBlockColumns), n = e.rest(column, width);
+  Value block =
+      e.address(pointer, e.mul(e.divide(column, width), e.index(layout.blockBytes(depth))), i8);
+  Value group =
+      e.address(block, e.mul(e.divide(k, e.index(layout.group)), e.index(layout.groupBytes())), i8);
+  Value behindLines = e.address(group, e.index(layout.lineBytesOfGroup()), i8);
+  Value inGroup = e.rest(k, e.index(layout.group));
+  auto byteAt = [&](Value from, Value at) -> Value {
+    return arith::ExtUIOp::create(b, i32, e.load(from, at, i8));
+  };
+  auto integer = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, value, 32); };
+  int64_t perLine = layout.isInt4() ? 8 : 4;
+  Value line = e.mul(e.divide(inGroup, e.index(perLine)), e.index(64));
+  Value place = e.add(line, e.add(e.mul(n, e.index(4)), e.rest(inGroup, e.index(4))));
+  Value value = byteAt(group, place);
+  if (layout.isInt4()) {
+    Value upper = e.less(e.index(3), e.rest(inGroup, e.index(8)));
+    value = e.select(upper, arith::ShRUIOp::create(b, value, integer(4)),
+                     arith::AndIOp::create(b, value, integer(15)));
+  }
+  Value zero = layout.kind == QuantLayout::Int8 ? integer(128)
+               : layout.kind != QuantLayout::Int4ZeroPoints
+                   ? integer(8)
+                   : byteAt(behindLines, e.add(e.index(32), n));
+  value = arith::SubIOp::create(b, value, zero);
+  if (layout.kind == QuantLayout::Int4TwoLevel)
+    value = arith::MulIOp::create(b, value, byteAt(behindLines, n));
+  Value scale;
+  if (layout.hasBlockScales())
+    scale = e.load(e.address(block, e.index(layout.blockBytes(depth) - 64), i8), n, f32);
+  else
+    scale = arith::ExtFOp::create(b, f32, e.load(behindLines, n, b.getF16Type()));
+  return arith::MulFOp::create(b, arith::SIToFPOp::create(b, f32, value), scale);
 }
 
 IndexList ElementEmitter::broadcastIndices(Type type, Type resultType, ArrayRef<Value> indices) {

@@ -8,6 +8,7 @@
 #define LLMC_CODEGEN_CPU_GENERIC_KERNELS_H
 
 #include "codegen/cpu/KernelEmitter.h"
+#include "codegen/cpu/QuantLayout.h"
 
 namespace llmc::cpu {
 
@@ -33,8 +34,12 @@ public:
   mlir::Value checkedIndex(mlir::Value position, mlir::Value size, mlir::Value &inside);
 
 private:
-  /// Where the element lies in a packed weight.
-  mlir::Value packedPosition(mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
+  /// The element of a packed weight that starts at `pointer`.
+  mlir::Value packedElement(mlir::Value tensor, mlir::Value pointer,
+                            llvm::ArrayRef<mlir::Value> indices);
+  /// The same of a quantized one, of which `k` and `column` tell the element.
+  mlir::Value dequantized(const QuantLayout &layout, int64_t depth, mlir::Value pointer,
+                          mlir::Value k, mlir::Value column);
   mlir::Value elementOf(mlir::Operation *op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofElementwise(llm::ElementwiseOp op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofConcat(llm::ConcatOp op, llvm::ArrayRef<mlir::Value> indices);

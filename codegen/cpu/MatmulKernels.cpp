@@ -69,9 +69,9 @@ std::optional<PackedMatmul> matchPackedMatmul(rt::KernelOp kernel) {
   auto elementOf = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType();
   };
-  if (packedLayoutOf(op.getRhs().getType()).empty() || !isa<BlockArgument>(op.getRhs()) ||
-      !isa<BlockArgument>(op.getLhs()) || !elementOf(op.getLhs()).isF32() ||
-      !elementOf(op.getResult()).isF32())
+  if (packedLayoutOf(op.getRhs().getType()).empty() || quantLayoutOf(op.getRhs().getType()) ||
+      !isa<BlockArgument>(op.getRhs()) || !isa<BlockArgument>(op.getLhs()) ||
+      !elementOf(op.getLhs()).isF32() || !elementOf(op.getResult()).isF32())
     return std::nullopt;
   if (yielded.getType() != op.getType() || !followsInPlace(yielded, op.getResult()))
     return std::nullopt;
