@@ -68,6 +68,7 @@ struct ExecContext::EntryState {
     uint32_t device;
     uint32_t segment;
     uint64_t ticket;
+    std::chrono::steady_clock::time_point begin;
   };
   std::vector<Pending> pending;
   // Profile, per instruction; empty until a call asks for it.
@@ -100,6 +101,14 @@ void ExecContext::EntryState::count(size_t instruction, uint64_t nanoseconds) {
     else if (buffer.size_expr != LLMC_NONE)
       profileBytes[instruction] += static_cast<double>(values[buffer.size_expr]);
   }
+}
+
+/// What an instruction runs: its kernel's label, "copy" or "transfer".
+static std::string_view kernelLabel(const EntryPlan &plan, size_t index) {
+  const llmc_instruction_record &instruction = plan.instructions[index];
+  if (instruction.op == LLMC_OP_DISPATCH)
+    return plan.program->string(plan.program->kernels()[instruction.target].label);
+  return instruction.op == LLMC_OP_COPY ? "copy" : "transfer";
 }
 
 ExecContext::ExecContext(std::shared_ptr<Executor> owner) : executor(std::move(owner)) {
@@ -561,10 +570,8 @@ Status ExecContext::execute(EntryState &state, const CallOptions &options) {
                         state.places[from],
                         static_cast<uint64_t>(state.values[instruction.target])));
       if (options.profile)
-        state.count(
-            segment.first,
-            static_cast<uint64_t>(
-                std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count()));
+        count(state, segment.first, segment.device, begin,
+              std::chrono::steady_clock::now() - begin);
       break;
     }
     }
@@ -582,9 +589,11 @@ Status ExecContext::submit(EntryState &state, uint32_t index, const CallOptions 
   info.scalar_count = segment.scalarCount;
   info.step_ns = options.profile ? state.stepNs.data() + segment.first : nullptr;
   info.stop = options.cancel ? options.cancel->address() : nullptr;
+  auto begin =
+      options.profile ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   LLMC_TRY_ASSIGN(uint64_t ticket,
                   executor->deviceList[segment.device]->submit(segment.program.handle(), info));
-  state.pending.push_back({segment.device, index, ticket});
+  state.pending.push_back({segment.device, index, ticket, begin});
   return Status::ok();
 }
 
@@ -597,9 +606,15 @@ Status ExecContext::drain(EntryState &state, uint32_t device, bool profile) {
     const Segment &segment = plan.segments[pending.segment];
     StepFailure failure;
     Status status = executor->deviceList[device]->wait(pending.ticket, &failure);
-    if (profile)
-      for (uint32_t i = segment.first; i < segment.first + segment.count; ++i)
-        state.count(i, state.stepNs[i]);
+    if (profile) {
+      // Steps of a segment follow each other without a pause.
+      auto begin = pending.begin;
+      for (uint32_t i = segment.first; i < segment.first + segment.count; ++i) {
+        std::chrono::nanoseconds duration(state.stepNs[i]);
+        count(state, i, device, begin, duration);
+        begin += duration;
+      }
+    }
     if (status.isOk() || !first.isOk())
       continue;
     if (status.code() == Code::Cancelled)
@@ -612,6 +627,15 @@ Status ExecContext::drain(EntryState &state, uint32_t device, bool profile) {
   }
   std::erase_if(state.pending, [&](const auto &pending) { return pending.device == device; });
   return first;
+}
+
+void ExecContext::count(EntryState &state, size_t instruction, uint32_t device,
+                        std::chrono::steady_clock::time_point begin,
+                        std::chrono::nanoseconds duration) {
+  state.count(instruction, static_cast<uint64_t>(duration.count()));
+  if (tracing && events.size() < kMaxTraceEvents)
+    events.push_back({state.plan.program->label(state.plan.instructions[instruction]),
+                      kernelLabel(state.plan, instruction), device, begin, duration});
 }
 
 Status ExecContext::drainAll(EntryState &state, bool profile) {
@@ -635,17 +659,13 @@ std::vector<ProfileRow> ExecContext::profile() const {
     if (!state)
       continue;
     const EntryPlan &plan = state->plan;
-    const Program &program = *plan.program;
     for (size_t i = 0; i < state->profileCalls.size(); ++i) {
       if (state->profileCalls[i] == 0)
         continue;
-      const llmc_instruction_record &instruction = plan.instructions[i];
-      std::string_view kernel = instruction.op == LLMC_OP_COPY ? "copy" : "transfer";
-      if (instruction.op == LLMC_OP_DISPATCH)
-        kernel = program.string(program.kernels()[instruction.target].label);
-      rows.push_back({std::string(program.label(instruction)), std::string(kernel),
-                      state->profileCalls[i], static_cast<double>(state->profileNs[i]) / 1000.0,
-                      state->profileBytes[i], state->profileArithmetic[i]});
+      rows.push_back({std::string(plan.program->label(plan.instructions[i])),
+                      std::string(kernelLabel(plan, i)), state->profileCalls[i],
+                      static_cast<double>(state->profileNs[i]) / 1000.0, state->profileBytes[i],
+                      state->profileArithmetic[i]});
     }
   }
   return rows;

@@ -17,10 +17,12 @@
 #include "runtime/exec/KvState.h"
 #include "runtime/exec/WeightPlacement.h"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace llmc {
@@ -93,6 +95,15 @@ struct ProfileRow {
   double arithmetic = 0;
 };
 
+/// One execution of an instruction in a profiled call. The texts live as long as the executor.
+struct TraceEvent {
+  std::string_view label;  // the ONNX node
+  std::string_view kernel; // as in ProfileRow
+  uint32_t device = 0;
+  std::chrono::steady_clock::time_point begin;
+  std::chrono::nanoseconds duration{0};
+};
+
 class ExecContext;
 
 class Executor : public std::enable_shared_from_this<Executor> {
@@ -158,6 +169,10 @@ public:
   uint64_t packingCount() const { return packings; }
   std::vector<ProfileRow> profile() const;
   void clearProfile();
+  /// From now on profiled calls also keep their events, kMaxTraceEvents at most.
+  void startTrace() { tracing = true; }
+  const std::vector<TraceEvent> &trace() const { return events; }
+  static constexpr size_t kMaxTraceEvents = size_t(1) << 20;
 
 private:
   friend class Executor;
@@ -187,6 +202,8 @@ private:
   Status submit(EntryState &state, uint32_t segment, const CallOptions &options);
   Status drain(EntryState &state, uint32_t device, bool profile);
   Status drainAll(EntryState &state, bool profile);
+  void count(EntryState &state, size_t instruction, uint32_t device,
+             std::chrono::steady_clock::time_point begin, std::chrono::nanoseconds duration);
 
   std::shared_ptr<Executor> executor;
   std::vector<std::unique_ptr<EntryState>> states; // per entry, made at its first call
@@ -195,6 +212,8 @@ private:
   std::vector<std::vector<std::byte>> stagedInputs;
   std::vector<const void *> inputData; // of the running call
   uint64_t packings = 0;
+  bool tracing = false;
+  std::vector<TraceEvent> events;
 };
 
 } // namespace llmc

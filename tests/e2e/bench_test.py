@@ -82,6 +82,21 @@ def test_wrong_use_is_explained():
     assert "the peer 'torch' is unknown" in bench("--peer", "torch=x").stderr
 
 
+def test_a_trace_holds_every_step_in_order(bundle, tmp_path):
+    done = subprocess.run([LLMC, "bench", bundle, "--prompt", "8", "--generate", "2", "--repeat", "1", "--trace", tmp_path / "t.json", "--json"],
+                          capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert [event["args"]["name"] for event in events if event["ph"] == "M"] == ["cpu0"]
+    steps = [event for event in events if event["ph"] == "X"]
+    assert len(steps) == sum(row["calls"] for rows in report["profile"].values() for row in rows)
+    for before, after in zip(steps, steps[1:]):
+        assert before["ts"] + before["dur"] <= after["ts"] + 1e-3
+    assert any("attention" in event["name"] for event in steps) and all(event["args"]["node"] for event in steps)
+    refused = subprocess.run([LLMC, "bench", bundle, "--repeat", "1", "--trace", tmp_path / "no" / "t.json"], capture_output=True, text=True)
+    assert refused.returncode == 3 and "can't write" in refused.stderr
+
+
 def test_profiles_count_the_arithmetic_of_products(bundle):
     text = subprocess.run([LLMC, "bench", bundle, "--prompt", "8", "--generate", "2", "--repeat", "1", "--profile", "--json"],
                           capture_output=True, text=True, check=True).stdout

@@ -8,6 +8,7 @@
 #include "tools/cli/ModelRun.h"
 #include "tools/cli/RandomTensors.h"
 #include "tools/cli/ResourceUsage.h"
+#include "tools/cli/WriteFile.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,7 @@ struct BenchOptions {
   size_t repeat = 3;
   std::vector<std::string> shapes;
   bool profile = false;
+  std::string trace; // file; empty: none
   bool json = false;
 };
 
@@ -167,12 +169,37 @@ Json machineJson(const MachineSpeed &machine) {
           {"f32_flops_per_s", machine.multiplyAdd}};
 }
 
+/// In the Trace Event Format, which chrome://tracing and Perfetto read; one row per device.
+Json traceJson(const ExecContext &context, const Model &model) {
+  Json list = Json::array();
+  const Program &program = model.program();
+  for (size_t i = 0; i < program.devices().size(); ++i)
+    list.push_back({{"ph", "M"},
+                    {"name", "thread_name"},
+                    {"pid", 1},
+                    {"tid", i},
+                    {"args", {{"name", program.string(program.devices()[i].name)}}}});
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  const std::vector<TraceEvent> &events = context.trace();
+  for (const TraceEvent &event : events)
+    list.push_back({{"ph", "X"},
+                    {"name", event.kernel},
+                    {"pid", 1},
+                    {"tid", event.device},
+                    {"ts", Microseconds(event.begin - events.front().begin).count()},
+                    {"dur", Microseconds(event.duration).count()},
+                    {"args", {{"node", event.label}}}});
+  return {{"displayTimeUnit", "ns"}, {"traceEvents", std::move(list)}};
+}
+
 struct Report {
   Measurements measurements;
   Json profiles; // title -> list
   std::optional<MachineSpeed> machine;
   uint64_t peakMemory = 0;
+  Json trace;
 
+  /// `context` ran profiled calls since its profile was cleared.
   void addProfile(const char *title, ExecContext &context, const Model &model) {
     if (!machine) {
       peakMemory = peakMemoryBytes(); // before the probe takes its own
@@ -210,10 +237,13 @@ Status benchDecoder(const BenchOptions &options, Report &report) {
     if (options.profile && round + 1 == options.repeat) {
       LLMC_TRY(session->rewind(0));
       session->profile(true);
+      if (!options.trace.empty())
+        session->context().startTrace();
       LLMC_TRY(session->append(prompt));
       report.addProfile("prefill", session->context(), *model);
       LLMC_TRY(decodeGreedy(*session, options.generate));
       report.addProfile("decode", session->context(), *model);
+      report.trace = traceJson(session->context(), *model);
     }
   }
   return Status::ok();
@@ -243,9 +273,12 @@ Status benchRun(const BenchOptions &options, Report &report) {
       report.measurements.add("latency_ms", millisecondsSince(start));
     }
     if (options.profile && round + 1 == options.repeat) {
+      if (!options.trace.empty())
+        run.context().startTrace();
       for (int i = 0; i < kLeastRuns; ++i)
         LLMC_TRY(run.run(/*profile=*/true));
       report.addProfile("run", run.context(), *model);
+      report.trace = traceJson(run.context(), *model);
     }
   }
   return Status::ok();
@@ -254,6 +287,9 @@ Status benchRun(const BenchOptions &options, Report &report) {
 Status bench(const BenchOptions &options) {
   Report report;
   LLMC_TRY(options.shapes.empty() ? benchDecoder(options, report) : benchRun(options, report));
+  if (!options.trace.empty())
+    LLMC_TRY(writeFile(options.trace,
+                       report.trace.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
   report.measurements.add("peak_rss_bytes",
                           double(report.peakMemory != 0 ? report.peakMemory : peakMemoryBytes()));
   if (options.json) {
@@ -299,14 +335,18 @@ void addBenchCommand(CLI::App &app, int &exitCode) {
                    "name=1x128 (repeat for more inputs)")
       ->allow_extra_args(false);
   command->add_flag("--profile", options->profile, "Measure each kernel too, in a run of its own");
+  command->add_option("--trace", options->trace,
+                      "Write the profiled run's timeline for chrome://tracing or Perfetto");
   command->add_flag("--json", options->json,
                     "Print one JSON object: medians, and with _min and _max the extremes");
   command->footer(examples(app, {
                                     "$0 bench gpt2.llmc --prompt 512 --generate 64 --threads 2",
                                     "$0 bench gpt2.llmc --prompt 512 --generate 64 --json",
                                     "$0 bench bert.llmc --input-shape input_ids=1x128 --profile",
+                                    "$0 bench gpt2.llmc --trace gpt2-trace.json",
                                 }));
   command->callback([options, &exitCode] {
+    options->profile |= !options->trace.empty();
     Status status = bench(*options);
     exitCode = status.isOk() ? int(kOk) : reportFailure(status);
   });

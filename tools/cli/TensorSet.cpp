@@ -7,9 +7,9 @@
 #include "tools/cli/NpzFile.h"
 #include "tools/cli/ReadFile.h"
 #include "tools/cli/TensorProto.h"
+#include "tools/cli/WriteFile.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -150,22 +150,6 @@ Result<TensorSet> readFolder(const std::string &path, std::span<const TensorSpec
       set.tensors.push_back(std::move(*tensor));
   set.masks.resize(set.tensors.size());
   return set;
-}
-
-Status writeFile(const std::string &path, std::string_view head, const Bytes &body) {
-  std::FILE *file = std::fopen(path.c_str(), "wb");
-  if (!file)
-    return Status::error(Code::Unavailable, "can't write '{}': {}", path, std::strerror(errno));
-  bool written = std::fwrite(head.data(), 1, head.size(), file) == head.size() &&
-                 std::fwrite(body.data(), 1, body.size(), file) == body.size();
-  int reason = errno;
-  if (std::fclose(file) != 0) {
-    reason = written ? errno : reason;
-    written = false;
-  }
-  if (!written)
-    return Status::error(Code::Unavailable, "can't write '{}': {}", path, std::strerror(reason));
-  return Status::ok();
 }
 
 bool isFloat(Dtype dtype) {
