@@ -4,7 +4,7 @@
 // the models that would make it go on forever.
 #include "tests/unit/onnx/ImportFixture.h"
 
-#include <chrono>
+#include <ctime>
 
 using namespace mlir;
 
@@ -212,7 +212,7 @@ TEST_F(FunctionTest, RecursionIsAnError) {
 }
 
 TEST_F(FunctionTest, ExpansionsThatExplodeAreRefusedAtOnce) {
-  auto begin = std::chrono::steady_clock::now();
+  std::clock_t begin = std::clock();
   for (int i = 0; i < 60; ++i) {
     pb::FunctionProto *f = function("F" + std::to_string(i), {"a"}, {"y"});
     call(f, "F" + std::to_string(i + 1), {"a"}, {"t"});
@@ -222,7 +222,7 @@ TEST_F(FunctionTest, ExpansionsThatExplodeAreRefusedAtOnce) {
   call(model.mutable_graph(), "F0", {"x"}, {"y"});
   addOutput(model, "y");
   expectError(model, "[LLMC1041]");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);
 }
 
 TEST_F(FunctionTest, LongCallChainsAreRefusedInAnyOrder) {

@@ -5,6 +5,7 @@
 #include "tests/unit/onnx/ImportFixture.h"
 
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <random>
 
@@ -280,23 +281,44 @@ TEST_F(HostileTest, RandomBytes) {
   }
 }
 
-std::string lengthPrefixed(char field, const std::string &payload) {
+/// Tag and length of a field that holds `size` bytes.
+std::string fieldHead(char field, size_t size) {
   std::string out(1, static_cast<char>(field << 3 | 2));
-  size_t size = payload.size();
   for (; size >= 0x80; size >>= 7)
     out.push_back(static_cast<char>(size | 0x80));
   out.push_back(static_cast<char>(size));
-  return out + payload;
+  return out;
 }
 
-TEST_F(HostileTest, DeeplyNestedRegions) {
-  for (int depth : {100, 127, 128, 129, 10000}) {
-    std::string graph = lengthPrefixed(2, "innermost");
-    for (int i = 0; i < depth; ++i) {
-      std::string attribute = lengthPrefixed(1, "body") + lengthPrefixed(6, graph) +
-                              std::string("\xa0\x01\x05", 3); // type: GRAPH
-      graph = lengthPrefixed(1, lengthPrefixed(4, "Loop") + lengthPrefixed(5, attribute));
+std::string lengthPrefixed(char field, const std::string &payload) {
+  return fieldHead(field, payload.size()) + payload;
+}
+
+/// `innermost` inside of `depth` times the fields of `wrap`, each given what is inside so far as
+/// its last part. Linear in depth, unlike wrapping strings.
+template <typename Wrap> std::string nest(int depth, const std::string &innermost, Wrap wrap) {
+  std::vector<std::string> heads;
+  size_t size = innermost.size();
+  for (int i = 0; i < depth; ++i)
+    for (const auto &[before, field] : wrap) {
+      heads.push_back(before + fieldHead(field, size));
+      size += heads.back().size();
     }
+  std::string out;
+  for (size_t i = heads.size(); i-- > 0;)
+    out += heads[i];
+  return out + innermost;
+}
+
+using Wraps = std::vector<std::pair<std::string, char>>;
+
+TEST_F(HostileTest, DeeplyNestedRegions) {
+  std::string isGraph("\xa0\x01\x05", 3);                   // attribute type
+  Wraps region = {{lengthPrefixed(1, "body") + isGraph, 6}, // graph in attribute
+                  {lengthPrefixed(4, "Loop"), 5},           // attribute in node
+                  {"", 1}};                                 // node in graph
+  for (int depth : {100, 127, 128, 129, 10000}) {
+    std::string graph = nest(depth, lengthPrefixed(2, "innermost"), region);
     std::string model = std::string("\x08\x08", 2) + lengthPrefixed(7, graph) +
                         lengthPrefixed(8, std::string("\x10\x11", 2));
     EXPECT_EQ(importBytes(model), depth <= 128) << depth;
@@ -307,9 +329,7 @@ TEST_F(HostileTest, DeeplyNestedRegions) {
 
 TEST_F(HostileTest, DeeplyNestedTypes) {
   for (int depth : {50, 10000}) {
-    std::string type;
-    for (int i = 0; i < depth; ++i)
-      type = lengthPrefixed(4, lengthPrefixed(1, type)); // sequence of
+    std::string type = nest(depth, "", Wraps{{"", 1}, {"", 4}}); // sequence of …
     std::string model =
         std::string("\x08\x08", 2) +
         lengthPrefixed(7, lengthPrefixed(11, lengthPrefixed(1, "x") + lengthPrefixed(2, type)));
@@ -356,12 +376,12 @@ TEST_F(HostileTest, LargeGraphsStayQuick) {
     addNode(model, "Relu", {"v" + std::to_string(i - 1)}, {"v" + std::to_string(i)});
   addOutput(model, "v" + std::to_string(kNodes));
   std::string bytes = model.SerializeAsString();
-  auto begin = std::chrono::steady_clock::now();
+  std::clock_t begin = std::clock(); // of this process, since the machine may be busy
   llvm::Expected<std::unique_ptr<OnnxModel>> read = OnnxReader::fromBytes(bytes);
   ASSERT_TRUE(!!read);
   WeightStore weights;
   EXPECT_TRUE(importOnnx(**read, weights, &context));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC);
 }
 
 } // namespace
