@@ -225,7 +225,7 @@ STAGES = [
     Stage("build",                 20, build_release,    True),
     Stage("tests",                 15, run_tests,        True),
     Stage("address sanitizer",     15, run_asan),
-    Stage("fuzzers",                5, run_fuzzers),
+    Stage("fuzzers",                8, run_fuzzers),
     Stage("thread sanitizer",       5, run_tsan),
     Stage("runtime alone",          5, run_runtime_only),
     Stage("installed",              2, run_install),
