@@ -19,26 +19,29 @@ using namespace llmc::llm;
 namespace llmc::cpu {
 namespace {
 
-/// A tile of the result: rows, and blocks of 16 columns, each a weight stream of its own.
-struct Tile {
-  unsigned rows, blocks;
+/// A few rows against blocks of 16 columns, each a weight stream of its own. Where the sums of all
+/// rows don't fit the registers, `height` rows go first and the others find the weight in L2.
+struct Thin {
+  unsigned blocks, height;
 };
 
 struct TileTable {
-  ArrayRef<Tile> thin;        ///< for exactly 1, 2, … rows: one pass over the weight
+  ArrayRef<Thin> thin;        ///< for exactly 1, 2, … rows: one pass over the weight
+  ArrayRef<Thin> thinPairs;   ///< the same where the weight is widened in registers
   unsigned blocks;            ///< of the tiles below
   ArrayRef<unsigned> heights; ///< for more rows, the largest first
   int64_t rowBlock;           ///< rows whose k-chunk stays in L2
+  int64_t chunk;              ///< of k: what a tile reads of both sides fits L1
 };
 
-constexpr Tile kThin16[] = {{1, 4}, {2, 3}, {3, 2}, {4, 1}};
+constexpr Thin kThin16[] = {{4, 1}, {3, 2}, {2, 3}, {1, 4}, {1, 5}, {1, 6}, {1, 4}, {1, 4}};
+constexpr Thin kThin16Pairs[] = {{4, 1}, {2, 2}, {1, 3}, {1, 4}, {1, 3}, {1, 3}, {1, 4}, {1, 4}};
 constexpr unsigned kHeights16[] = {6, 4, 2, 1};
-constexpr Tile kThin32[] = {{1, 4}, {2, 4}, {3, 4}, {4, 4}};
+constexpr Thin kThin32[] = {{4, 1}, {4, 2}, {4, 3}, {4, 4}, {4, 5}, {4, 6}, {3, 7}, {3, 8}};
+constexpr Thin kThin32Pairs[] = {{4, 1}, {4, 2}, {4, 3}, {4, 4}, {2, 5}, {2, 6}, {2, 7}, {2, 8}};
 constexpr unsigned kHeights32[] = {14, 8, 4, 2, 1};
-constexpr TileTable kTables[] = {{kThin16, 1, kHeights16, 192}, {kThin32, 2, kHeights32, 196}};
-
-/// Bytes of a block of 16 columns that the tiles of a row block read again and again.
-constexpr int64_t kPanelBytes = 16384;
+constexpr TileTable kTables[] = {{kThin16, kThin16Pairs, 1, kHeights16, 192, 384},
+                                 {kThin32, kThin32Pairs, 2, kHeights32, 196, 256}};
 
 /// The product in a kernel's body, and what the kernel yields.
 struct PackedMatmul {
@@ -87,7 +90,8 @@ public:
     bool transposed = op.getTransposeRhs();
     depth = weight.getDimSize(transposed ? 1 : 0);
     columns = weight.getDimSize(transposed ? 0 : 1);
-    bf16 = weight.getElementType().isBF16();
+    pairs = weight.getElementType().isBF16();
+    half = weight.getElementType().isF16();
     lhs = e.pointerOf(cast<BlockArgument>(op.getLhs()));
     rhs = e.pointerOf(cast<BlockArgument>(op.getRhs()));
     result = e.output(0);
@@ -98,20 +102,51 @@ public:
 private:
   int64_t fullBlocks() const { return columns / kBlockColumns; }
   int64_t allBlocks() const { return llvm::divideCeil(columns, kBlockColumns); }
+  /// What a word of the weight is: an element, or a pair of them.
+  Type wordType() const { return half ? Type(e.b.getF16Type()) : Type(e.b.getF32Type()); }
   int64_t wordsPerBlock() const {
-    return (bf16 ? llvm::divideCeil(depth, 2) : depth) * kBlockColumns;
+    return (pairs ? llvm::divideCeil(depth, 2) : depth) * kBlockColumns;
   }
-  /// The part of k between two visits of a result; all of it if short, or if pairs don't fit.
-  int64_t chunk() const {
-    int64_t fitting = kPanelBytes / (kBlockColumns * (bf16 ? 2 : 4));
-    return depth <= fitting + fitting / 2 || (bf16 && depth % 2) ? depth : fitting;
-  }
+  /// The part of k between two visits of a result; all of it if short.
+  int64_t chunk() const { return depth <= table.chunk + table.chunk / 2 ? depth : table.chunk; }
 
-  void emitThin(Tile shape);
+  /// The left side as tiles read it: row-major, or packed. Packed, the rows of a tile lie
+  /// interleaved, k by k, and tiles follow one another: a tile is one stream.
+  struct Rows {
+    Value pointer; ///< at row `low` and the first k
+    Value low, high;
+    Value length; ///< of each row
+    bool packed = false;
+  };
+
+  void emitThin(unsigned rows, Thin shape);
   void emitBlocked(Value rows);
-  void emitTile(Value row, Value block, unsigned height, unsigned blocks, bool ragged, Value k,
-                int64_t chunk);
-  void finishTile(Value row, Value block, unsigned height, unsigned blocks, bool ragged);
+  Rows packRows(Value low, Value high, Value k);
+  /// Words of the weight from `k` on, in `blocks` blocks.
+  Values wordsOf(Value block, unsigned blocks, Value k);
+  /// The same part as f32, `length` of k; what is stored in fewer bits is widened into scratch
+  /// memory.
+  Values panelOf(Value block, unsigned blocks, Value k, Value length);
+  /// Asks for the tile's share of the weight that comes after this block's.
+  void prefetchNext(const Rows &from, Value row, unsigned height, Value block, unsigned blocks,
+                    Value k);
+  /// A tile of the result: rows from `row` on, columns of `blocks` blocks from `block` on. The last
+  /// block of the matrix may be `ragged`: not all of its columns exist.
+  struct Place {
+    Value row;
+    unsigned height;
+    Value block;
+    unsigned blocks;
+    bool ragged;
+  };
+  TileRows rowsOf(const Rows &from, const Place &place);
+  using Visitor = llvm::function_ref<void(unsigned sum, Value at, Value mask)>;
+  void forEachVector(const Place &place, Visitor body);
+  /// All of k at once.
+  void emitWhole(const Rows &from, const TileColumns &weight, const Place &place);
+  /// k in [k, k + from.length), added to what is there unless k is 0.
+  void emitPart(const Rows &from, const TileColumns &weight, const Place &place, Value k);
+  void finishTile(const Place &place);
   /// Blocks [low, high) in groups of `width`, then one by one; the last may have fewer columns.
   void forEachBlocks(Value low, Value high, unsigned width,
                      llvm::function_ref<void(Value block, unsigned blocks, bool ragged)> body);
@@ -124,7 +159,7 @@ private:
   VectorEpilogue epilogue;
   const TileTable &table;
   int64_t depth, columns;
-  bool bf16;
+  bool pairs, half; ///< the weight is bf16 in pairs of k, or f16
   Value lhs, rhs, result;
 };
 
@@ -142,65 +177,117 @@ void MatmulEmitter::forEachBlocks(Value low, Value high, unsigned width,
            [&] { body(e.index(fullBlocks()), 1, true); });
 }
 
-/// Computes the tile at (row, block): k in [k, k + chunk), added to what is there unless k is 0.
-void MatmulEmitter::emitTile(Value row, Value block, unsigned height, unsigned blocks, bool ragged,
-                             Value k, int64_t chunk) {
-  Type f32 = e.b.getF32Type();
-  unsigned lanes = e.isa.lanes, perBlock = kBlockColumns / lanes, width = blocks * perBlock;
-  TileRows rows;
-  for (unsigned r = 0; r < height; ++r)
-    rows.rows.push_back(e.address(lhs, e.mul(e.add(row, e.index(r)), e.index(depth)), f32));
-  TileColumns weight;
-  weight.perGroup = perBlock;
-  weight.stride = kBlockColumns;
-  weight.form = bf16 ? TileColumns::Bf16Pairs : TileColumns::F32;
-  weight.prefetch = e.isa.prefetchBytes;
-  for (unsigned i = 0; i < blocks; ++i)
-    weight.groups.push_back(
-        e.address(rhs, e.mul(e.add(block, e.index(i)), e.index(wordsPerBlock())), f32));
-
-  int64_t rest = ragged ? columns % kBlockColumns : kBlockColumns;
-  auto visit = [&](llvm::function_ref<void(unsigned, Value, Value)> body) {
-    for (unsigned r = 0; r < height; ++r) {
-      Value start = e.add(e.mul(e.add(row, e.index(r)), e.index(columns)),
-                          e.mul(block, e.index(kBlockColumns)));
-      for (unsigned v = 0; v < width; ++v)
-        if (!ragged || int64_t(v) * lanes < rest)
-          body(r * width + v, e.add(start, e.index(v * lanes)),
-               ragged ? tile.maskOf(rest - v * lanes) : Value());
-    }
-  };
-  Values sums(height * width, tile.zero());
-  bool whole = chunk == depth;
-  if (!whole) {
-    SmallVector<Type> types(sums.size(), tile.vectorType());
-    auto branch = scf::IfOp::create(e.b, types, e.equal(k, e.index(0)), true, true);
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToEnd(branch.thenBlock());
-    scf::YieldOp::create(e.b, sums);
-    e.b.setInsertionPointToEnd(branch.elseBlock());
-    visit([&](unsigned i, Value at, Value mask) { sums[i] = tile.load(result, at, mask); });
-    scf::YieldOp::create(e.b, sums);
-    sums.assign(branch.getResults().begin(), branch.getResults().end());
+Values MatmulEmitter::wordsOf(Value block, unsigned blocks, Value k) {
+  Values pointers;
+  Value line = pairs ? e.divide(k, e.index(2)) : k;
+  for (unsigned i = 0; i < blocks; ++i) {
+    Value words = e.add(e.mul(e.add(block, e.index(i)), e.index(wordsPerBlock())),
+                        e.mul(line, e.index(kBlockColumns)));
+    // Without `inbounds`: the block after the last may be named, to be prefetched.
+    pointers.push_back(
+        LLVM::GEPOp::create(e.b, rhs.getType(), wordType(), rhs, ArrayRef<LLVM::GEPArg>{words}));
   }
-  Value end = whole ? e.index(depth) : e.min(e.add(k, e.index(chunk)), e.index(depth));
-  sums = tile.multiply(rows, weight, k, end, sums, /*oddEnd=*/bf16 && depth % 2);
-  visit([&](unsigned i, Value at, Value mask) { tile.store(sums[i], result, at, mask); });
-  if (epilogue.isEmpty())
-    return;
-  auto finish = [&] { finishTile(row, block, height, blocks, ragged); };
-  if (whole)
-    finish();
-  else
-    e.when(e.equal(end, e.index(depth)), finish);
+  return pointers;
 }
 
-void MatmulEmitter::finishTile(Value row, Value block, unsigned height, unsigned blocks,
-                               bool ragged) {
+Values MatmulEmitter::panelOf(Value block, unsigned blocks, Value k, Value length) {
+  Values words = wordsOf(block, blocks, k);
+  if (!pairs && !half)
+    return words;
+  Type f32 = e.b.getF32Type();
+  int64_t panel = llvm::alignTo(chunk(), 2) * kBlockColumns, lanes = e.isa.lanes;
+  uint64_t start = uint64_t(table.rowBlock * chunk());
+  Values panels;
+  for (unsigned i = 0; i < blocks; ++i)
+    panels.push_back(e.address(e.scratch, e.index(int64_t(start) + i * panel), f32));
+  e.scratchBytes = std::max(e.scratchBytes, (start + table.blocks * uint64_t(panel)) * 4);
+  Value lines = pairs ? e.divide(e.add(length, e.index(1)), e.index(2)) : length;
+  e.loop(e.index(0), lines, [&](Value line) {
+    Value from = e.mul(line, e.index(kBlockColumns)), to = pairs ? e.mul(from, e.index(2)) : from;
+    for (unsigned i = 0; i < blocks; ++i)
+      for (int64_t v = 0; v < kBlockColumns; v += lanes) {
+        Value at = e.add(from, e.index(v));
+        if (half) {
+          tile.store(tile.loadAs(wordType(), words[i], at, unsigned(lanes)), panels[i],
+                     e.add(to, e.index(v)));
+          continue;
+        }
+        Value both = e.loadVector(words[i], at, e.b.getI32Type(), unsigned(lanes));
+        for (bool odd : {false, true})
+          tile.store(tile.widenPairs(both, odd), panels[i],
+                     e.add(to, e.index(v + (odd ? kBlockColumns : 0))));
+      }
+  });
+  return panels;
+}
+
+TileRows MatmulEmitter::rowsOf(const Rows &from, const Place &place) {
+  Value inside = e.sub(place.row, from.low);
+  TileRows rows;
+  rows.step = from.packed ? place.height : 1;
+  for (unsigned r = 0; r < place.height; ++r)
+    rows.rows.push_back(e.address(from.pointer,
+                                  from.packed ? e.add(e.mul(inside, from.length), e.index(r))
+                                              : e.mul(e.add(inside, e.index(r)), e.index(depth)),
+                                  e.b.getF32Type()));
+  return rows;
+}
+
+void MatmulEmitter::forEachVector(const Place &place, Visitor body) {
+  unsigned lanes = e.isa.lanes, width = place.blocks * kBlockColumns / lanes;
+  int64_t rest = place.ragged ? columns % kBlockColumns : kBlockColumns;
+  for (unsigned r = 0; r < place.height; ++r) {
+    Value at = e.add(e.mul(e.add(place.row, e.index(r)), e.index(columns)),
+                     e.mul(place.block, e.index(kBlockColumns)));
+    for (unsigned v = 0; v < width; ++v)
+      if (!place.ragged || int64_t(v) * lanes < rest)
+        body(r * width + v, e.add(at, e.index(v * lanes)),
+             place.ragged ? tile.maskOf(rest - v * lanes) : Value());
+  }
+}
+
+void MatmulEmitter::emitWhole(const Rows &from, const TileColumns &weight, const Place &place) {
+  Values sums(place.height * weight.groups.size() * weight.perGroup, tile.zero());
+  sums = tile.multiply(rowsOf(from, place), weight, e.index(0), e.index(depth), sums,
+                       /*oddEnd=*/weight.form == TileColumns::Bf16Pairs && depth % 2);
+  forEachVector(place,
+                [&](unsigned i, Value at, Value mask) { tile.store(sums[i], result, at, mask); });
+  if (!epilogue.isEmpty())
+    finishTile(place);
+}
+
+void MatmulEmitter::emitPart(const Rows &from, const TileColumns &weight, const Place &place,
+                             Value k) {
+  // What is there is added last, and asked for now: it comes from far away.
+  for (unsigned r = 0; r < place.height; ++r) {
+    Value at = e.add(e.mul(e.add(place.row, e.index(r)), e.index(columns)),
+                     e.mul(place.block, e.index(kBlockColumns)));
+    LLVM::Prefetch::create(e.b, e.address(result, at, e.b.getF32Type()), /*rw=*/0, /*hint=*/3,
+                           /*cache=*/1);
+  }
+  Values sums(place.height * weight.groups.size() * weight.perGroup, tile.zero());
+  sums = tile.multiply(rowsOf(from, place), weight, e.index(0), from.length, sums);
+  auto branch = scf::IfOp::create(e.b, e.equal(k, e.index(0)), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToStart(branch.thenBlock());
+    forEachVector(place,
+                  [&](unsigned i, Value at, Value mask) { tile.store(sums[i], result, at, mask); });
+    e.b.setInsertionPointToStart(branch.elseBlock());
+    forEachVector(place, [&](unsigned i, Value at, Value mask) {
+      Value sum = arith::AddFOp::create(e.b, tile.load(result, at, mask), sums[i]);
+      tile.store(sum, result, at, mask);
+    });
+  }
+  if (!epilogue.isEmpty())
+    e.when(e.equal(e.add(k, from.length), e.index(depth)), [&] { finishTile(place); });
+}
+
+void MatmulEmitter::finishTile(const Place &place) {
   unsigned lanes = e.isa.lanes;
-  Value first = e.mul(block, e.index(kBlockColumns));
-  int64_t count = ragged ? columns % kBlockColumns : blocks * kBlockColumns;
-  e.loop(row, e.add(row, e.index(height)), [&](Value r) {
+  Value first = e.mul(place.block, e.index(kBlockColumns));
+  int64_t count = place.ragged ? columns % kBlockColumns : place.blocks * kBlockColumns;
+  e.loop(place.row, e.add(place.row, e.index(place.height)), [&](Value r) {
     Value start = e.mul(r, e.index(columns));
     if (!epilogue.supported()) {
       KernelEmitter::IndexList sizes = e.sizes(op.getType());
@@ -224,17 +311,80 @@ void MatmulEmitter::finishTile(Value row, Value block, unsigned height, unsigned
   });
 }
 
-void MatmulEmitter::emitThin(Tile shape) {
+void MatmulEmitter::emitThin(unsigned rows, Thin shape) {
   e.partition(e.index(allBlocks()), [&](Value low, Value high) {
     forEachBlocks(low, high, shape.blocks, [&](Value block, unsigned blocks, bool ragged) {
-      emitTile(e.index(0), block, shape.rows, blocks, ragged, e.index(0), depth);
+      TileColumns weight;
+      weight.groups = wordsOf(block, blocks, e.index(0));
+      weight.perGroup = kBlockColumns / e.isa.lanes;
+      weight.stride = kBlockColumns;
+      weight.form = pairs ? TileColumns::Bf16Pairs : TileColumns::F32;
+      weight.element = wordType();
+      weight.prefetch = e.isa.prefetchBytes;
+      Rows from{lhs, e.index(0), e.index(rows), e.index(depth)};
+      for (unsigned row = 0; row < rows; row += shape.height)
+        emitWhole(from, weight,
+                  {e.index(row), std::min(shape.height, rows - row), block, blocks, ragged});
     });
+  });
+}
+
+/// Rows [low, high), a chunk of each from k on.
+MatmulEmitter::Rows MatmulEmitter::packRows(Value low, Value high, Value k) {
+  Type f32 = e.b.getF32Type();
+  Value length =
+      chunk() == depth ? e.index(depth) : e.min(e.index(chunk()), e.sub(e.index(depth), k));
+  tile.forEachRows(low, high, table.heights, [&](Value row, unsigned height) {
+    Value to = e.mul(e.sub(row, low), length);
+    e.loop(e.index(0), length, [&](Value i) {
+      for (unsigned r = 0; r < height; ++r) {
+        Value from = e.add(e.mul(e.add(row, e.index(r)), e.index(depth)), e.add(k, i));
+        e.store(e.load(lhs, from, f32), e.scratch,
+                e.add(to, e.add(e.mul(i, e.index(height)), e.index(r))), f32);
+      }
+    });
+  });
+  uint64_t bytes = uint64_t(table.rowBlock * chunk()) * 4;
+  e.scratchBytes = std::max(e.scratchBytes, bytes);
+  return {e.scratch, low, high, length, /*packed=*/true};
+}
+
+void MatmulEmitter::prefetchNext(const Rows &from, Value row, unsigned height, Value block,
+                                 unsigned blocks, Value k) {
+  Value rows = e.sub(from.high, from.low), inside = e.sub(row, from.low);
+  // Of f16 a line of 64 bytes holds two k, as it does of bf16.
+  Value lines = pairs || half ? e.divide(from.length, e.index(2)) : from.length;
+  Value low = e.divide(e.mul(inside, lines), rows),
+        high = e.divide(e.mul(e.add(inside, e.index(height)), lines), rows);
+  // Past the end of the weight this asks for nothing that is used, and does no harm.
+  Values next = wordsOf(e.add(block, e.index(blocks)), blocks, k);
+  e.loop(low, high, [&](Value line) {
+    for (Value words : next) {
+      Value at = LLVM::GEPOp::create(
+          e.b, words.getType(), wordType(), words,
+          ArrayRef<LLVM::GEPArg>{e.mul(line, e.index(half ? 2 * kBlockColumns : kBlockColumns))});
+      LLVM::Prefetch::create(e.b, at, /*rw=*/0, /*hint=*/2, /*cache=*/1);
+    }
   });
 }
 
 void MatmulEmitter::emitBlocked(Value rows) {
   Value perRowBlock = e.index(allBlocks()), rowBlock = e.index(table.rowBlock);
   Value rowBlocks = e.divide(e.add(rows, e.index(table.rowBlock - 1)), rowBlock);
+  auto panelTiles = [&](const Rows &from, Value block, unsigned blocks, bool ragged, Value k) {
+    TileColumns weight;
+    weight.groups = panelOf(block, blocks, k, from.length);
+    weight.perGroup = kBlockColumns / e.isa.lanes;
+    weight.stride = kBlockColumns;
+    tile.forEachRows(from.low, from.high, table.heights, [&](Value row, unsigned height) {
+      prefetchNext(from, row, height, block, blocks, k);
+      Place place{row, height, block, blocks, ragged};
+      if (chunk() == depth)
+        emitWhole(from, weight, place);
+      else
+        emitPart(from, weight, place, k);
+    });
+  };
   e.partition(e.mul(rowBlocks, perRowBlock), [&](Value low, Value high) {
     Value first = e.divide(low, perRowBlock),
           last = e.divide(e.add(high, e.index(allBlocks() - 1)), perRowBlock);
@@ -246,12 +396,11 @@ void MatmulEmitter::emitBlocked(Value rows) {
       e.loop(
           e.index(0), e.index(depth),
           [&](Value k) {
-            forEachBlocks(
-                blockLow, blockHigh, table.blocks, [&](Value block, unsigned blocks, bool ragged) {
-                  tile.forEachRows(rowLow, rowHigh, table.heights, [&](Value row, unsigned height) {
-                    emitTile(row, block, height, blocks, ragged, k, chunk());
-                  });
-                });
+            Rows from = packRows(rowLow, rowHigh, k);
+            forEachBlocks(blockLow, blockHigh, table.blocks,
+                          [&](Value block, unsigned blocks, bool ragged) {
+                            panelTiles(from, block, blocks, ragged, k);
+                          });
           },
           chunk());
     });
@@ -262,13 +411,14 @@ LogicalResult MatmulEmitter::emit() {
   elements.materialized(op.getResult(), result);
   KernelEmitter::IndexList sizes = e.sizes(op.getType());
   Value rows = e.product(ArrayRef(sizes).drop_back());
+  ArrayRef<Thin> thin = pairs ? table.thinPairs : table.thin;
   std::function<void(size_t)> choose = [&](size_t i) {
-    if (i == table.thin.size())
+    if (i == thin.size())
       return emitBlocked(rows);
-    auto branch = scf::IfOp::create(e.b, e.equal(rows, e.index(table.thin[i].rows)), true);
+    auto branch = scf::IfOp::create(e.b, e.equal(rows, e.index(int64_t(i) + 1)), true);
     OpBuilder::InsertionGuard guard(e.b);
     e.b.setInsertionPointToStart(branch.thenBlock());
-    emitThin(table.thin[i]);
+    emitThin(unsigned(i) + 1, thin[i]);
     e.b.setInsertionPointToStart(branch.elseBlock());
     choose(i + 1);
   };
@@ -285,6 +435,8 @@ std::string matmulWeightLayout(Operation *op, unsigned operand) {
       return "plain";
     if (type.getElementType().isF32())
       return kPackedF32;
+    if (type.getElementType().isF16())
+      return kPackedF16;
     return type.getElementType().isBF16() ? StringRef(kPackedBf16) : StringRef("plain");
   };
   auto isF32 = [](Value value) {

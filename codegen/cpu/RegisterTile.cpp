@@ -55,7 +55,8 @@ void RegisterTile::store(Value vector, Value pointer, Value index, Value mask) {
 
 void RegisterTile::step(const TileRows &rows, Value k, ArrayRef<Value> vectors, Values &sums) {
   size_t width = vectors.size();
-  auto factor = [&](size_t r) { return broadcast(e.load(rows.rows[r], k, b.getF32Type())); };
+  Value at = rows.step == 1 ? k : e.mul(k, e.index(rows.step));
+  auto factor = [&](size_t r) { return broadcast(e.load(rows.rows[r], at, b.getF32Type())); };
   auto add = [&](size_t r, size_t v, Value x) {
     Value &sum = sums[r * width + v];
     sum = math::FmaOp::create(b, x, vectors[v], sum);
@@ -85,7 +86,9 @@ Values RegisterTile::multiply(const TileRows &rows, const TileColumns &columns, 
   auto prefetch = [&](Value at) {
     for (Value group : columns.groups)
       LLVM::Prefetch::create(
-          b, e.address(e.address(group, at, f32), e.index(columns.prefetch), b.getI8Type()),
+          b,
+          e.address(e.address(group, at, columns.element ? columns.element : f32),
+                    e.index(columns.prefetch), b.getI8Type()),
           /*rw=*/0, /*hint=*/3, /*cache=*/1);
   };
   auto words = [&](Value line) {
@@ -93,28 +96,42 @@ Values RegisterTile::multiply(const TileRows &rows, const TileColumns &columns, 
     for (Value group : columns.groups)
       for (unsigned v = 0; v < columns.perGroup; ++v) {
         Value at = e.add(e.mul(line, e.index(pairs ? 16 : columns.stride)), e.index(v * lanes));
-        all.push_back(e.loadVector(group, at, pairs ? i32 : f32, lanes));
+        all.push_back(pairs ? e.loadVector(group, at, i32, lanes)
+                            : loadAs(columns.element ? columns.element : f32, group, at, lanes));
       }
     return all;
   };
-  auto constant = [&](int32_t value) -> Value {
-    auto type = VectorType::get({int64_t(lanes)}, i32);
-    return arith::ConstantOp::create(b, SplatElementsAttr::get(type, b.getI32IntegerAttr(value)));
-  };
-  auto half = [&](ArrayRef<Value> words, bool second) {
+  auto half = [&](ArrayRef<Value> words, bool odd) {
     Values halves;
-    for (Value word : words) {
-      Value bits = second ? Value(arith::AndIOp::create(b, word, constant(int32_t(0xFFFF0000))))
-                          : Value(arith::ShLIOp::create(b, word, constant(16)));
-      halves.push_back(arith::BitcastOp::create(b, vectorType(), bits));
-    }
+    for (Value word : words)
+      halves.push_back(widenPairs(word, odd));
     return halves;
+  };
+  // Word by word where the factors of two k fit beside the sums: few values live at a time.
+  auto byWords = [&](Value line, Values &inner) {
+    Value k = e.mul(line, e.index(2)), next = e.add(k, e.index(1));
+    Values even, odd;
+    for (Value row : rows.rows) {
+      even.push_back(broadcast(e.load(row, k, f32)));
+      odd.push_back(broadcast(e.load(row, next, f32)));
+    }
+    size_t width = columns.groups.size() * columns.perGroup;
+    for (auto [v, word] : llvm::enumerate(words(line)))
+      for (size_t r = 0; r < rows.rows.size(); ++r) {
+        Value &sum = inner[r * width + v];
+        sum = math::FmaOp::create(b, even[r], widenPairs(word, false), sum);
+        sum = math::FmaOp::create(b, odd[r], widenPairs(word, true), sum);
+      }
   };
   auto loop =
       e.loop(lineOf(low), lineOf(high), ArrayRef<Value>(sums), [&](Value line, ValueRange carried) {
         Values inner(carried.begin(), carried.end());
         if (columns.prefetch)
           prefetch(e.mul(line, e.index(pairs ? 16 : columns.stride)));
+        if (pairs && rows.rows.size() <= 2 && rows.step == 1) {
+          byWords(line, inner);
+          return inner;
+        }
         Values loaded = words(line);
         if (!pairs) {
           step(rows, line, loaded, inner);
@@ -131,6 +148,30 @@ Values RegisterTile::multiply(const TileRows &rows, const TileColumns &columns, 
     step(rows, k, half(words(lineOf(k)), false), sums);
   }
   return sums;
+}
+
+Value RegisterTile::loadAs(Type element, Value pointer, Value index, unsigned count) {
+  auto f32s = VectorType::get({int64_t(count)}, b.getF32Type());
+  if (element.isF32())
+    return e.loadVector(pointer, index, element, count);
+  if (element.isF16())
+    return arith::ExtFOp::create(b, f32s, e.loadVector(pointer, index, element, count));
+  auto words = VectorType::get({int64_t(count)}, b.getI32Type());
+  Value bits =
+      arith::ExtUIOp::create(b, words, e.loadVector(pointer, index, b.getI16Type(), count));
+  Value shift =
+      arith::ConstantOp::create(b, SplatElementsAttr::get(words, b.getI32IntegerAttr(16)));
+  return arith::BitcastOp::create(b, f32s, Value(arith::ShLIOp::create(b, bits, shift)));
+}
+
+Value RegisterTile::widenPairs(Value words, bool odd) {
+  auto type = cast<VectorType>(words.getType());
+  auto constant = [&](int32_t value) -> Value {
+    return arith::ConstantOp::create(b, SplatElementsAttr::get(type, b.getI32IntegerAttr(value)));
+  };
+  Value bits = odd ? Value(arith::AndIOp::create(b, words, constant(int32_t(0xFFFF0000))))
+                   : Value(arith::ShLIOp::create(b, words, constant(16)));
+  return arith::BitcastOp::create(b, vectorType(), bits);
 }
 
 void RegisterTile::forEachRows(Value low, Value high, ArrayRef<unsigned> heights,

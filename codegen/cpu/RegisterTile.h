@@ -16,6 +16,7 @@ using Values = llvm::SmallVector<mlir::Value>;
 /// Rows of one operand, read a scalar at a time: row `i` starts at `rows[i]`.
 struct TileRows {
   Values rows;
+  int64_t step = 1; ///< elements from one k to the next
 };
 
 /// The vectors that row k of the other operand gives.
@@ -29,6 +30,7 @@ struct TileColumns {
   int64_t stride = 0; ///< for F32
   Form form = F32;
   unsigned prefetch = 0; ///< bytes ahead in each group, 0: none
+  mlir::Type element;    ///< for F32: how it is stored, if not as f32
 };
 
 class RegisterTile {
@@ -58,6 +60,11 @@ public:
   /// Rows [low, high) in tiles of the given heights, the largest first; the last must be 1.
   void forEachRows(mlir::Value low, mlir::Value high, llvm::ArrayRef<unsigned> heights,
                    llvm::function_ref<void(mlir::Value row, unsigned height)> body);
+
+  /// `count` f32 at `index`, where they are stored as `element`: f32, f16 or bf16.
+  mlir::Value loadAs(mlir::Type element, mlir::Value pointer, mlir::Value index, unsigned count);
+  /// The f32 vectors that a vector of bf16 pairs holds: the even elements, or the odd.
+  mlir::Value widenPairs(mlir::Value words, bool odd);
 
 private:
   void step(const TileRows &rows, mlir::Value k, llvm::ArrayRef<mlir::Value> vectors, Values &sums);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A packed matrix is a sequence of 64-byte lines. Lines are made in groups of
+// A packed matrix is a sequence of lines of 16 columns. Lines are made in groups of
 // whole column blocks where the reader asks for that much, so that a row of the
 // source is read in long pieces.
 #include "codegen/cpu/WeightPacking.h"
@@ -21,7 +21,6 @@ StringRef packedLayoutOf(mlir::Type type) {
 
 namespace {
 
-constexpr uint64_t kLineBytes = 64;
 constexpr uint64_t kColumns = kBlockColumns;
 /// Column blocks made at once: a piece of 8 lines of each source row.
 constexpr uint64_t kGroupBlocks = 8;
@@ -50,7 +49,7 @@ private:
 
 /// `Bits` holds an element; a line takes `Depth` consecutive k of 16 columns.
 template <typename Bits, uint64_t Depth> class PackColumns final : public WeightTransform {
-  static_assert(sizeof(Bits) * Depth * kColumns == kLineBytes);
+  static constexpr uint64_t kLineBytes = sizeof(Bits) * Depth * kColumns;
 
 public:
   PackColumns(StringRef layout, ElementType element, bool transposed)
@@ -181,6 +180,8 @@ private:
 std::unique_ptr<WeightTransform> packColumns(StringRef layout, bool transposed) {
   if (layout == kPackedF32)
     return std::make_unique<PackColumns<uint32_t, 1>>(kPackedF32, ElementType::F32, transposed);
+  if (layout == kPackedF16)
+    return std::make_unique<PackColumns<uint16_t, 1>>(kPackedF16, ElementType::F16, transposed);
   if (layout == kPackedBf16)
     return std::make_unique<PackColumns<uint16_t, 2>>(kPackedBf16, ElementType::BF16, transposed);
   return nullptr;

@@ -5,6 +5,7 @@
 // serves every number of rows and every ISA level.
 //
 //   f32.16   f32  [N/16][K][16]
+//   h16.16   f16  [N/16][K][16]
 //   b16.16   bf16 [N/16][K/2][16][2], K rounded up to even
 //
 // N is rounded up to a multiple of 16; what is added is zero.
@@ -18,6 +19,7 @@
 namespace llmc::cpu {
 
 constexpr llvm::StringLiteral kPackedF32 = "f32.16";
+constexpr llvm::StringLiteral kPackedF16 = "h16.16";
 constexpr llvm::StringLiteral kPackedBf16 = "b16.16";
 constexpr int64_t kBlockColumns = 16;
 

@@ -33,12 +33,21 @@ std::string dims(const std::string &sizes, const std::string &element) {
   return "tensor<" + shape + element + ", #llm.dims<[" + sizes + "]>>";
 }
 
-std::string kernelText(Shape shape, bool bf16, bool transposed, Epilogue epilogue,
+/// How a weight is stored.
+struct Format {
+  const char *element, *layout;
+  ElementType type;
+};
+constexpr Format kFormats[] = {{"f32", "f32.16", ElementType::F32},
+                               {"bf16", "b16.16", ElementType::BF16},
+                               {"f16", "h16.16", ElementType::F16}};
+
+std::string kernelText(Shape shape, Format format, bool transposed, Epilogue epilogue,
                        const std::string &name) {
   std::string n = std::to_string(shape.columns), k = std::to_string(shape.depth);
   std::string lhs = dims("s0, s1, " + k, "f32"), result = dims("s0, s1, " + n, "f32");
-  std::string weight = "tensor<" + (transposed ? n + "x" + k : k + "x" + n) + "x" +
-                       (bf16 ? "bf16, \"b16.16\">" : "f32, \"f32.16\">");
+  std::string weight = "tensor<" + (transposed ? n + "x" + k : k + "x" + n) + "x" + format.element +
+                       ", \"" + format.layout + "\">";
   std::string row = "tensor<" + n + "xf32>";
   std::string text = "rt.kernel @" + name + " label \"m\" sizes 2 {\n^bb0(%a: " + lhs +
                      ", %w: " + weight + ", %b: " + row + ", %r: " + result + "):\n";
@@ -72,8 +81,8 @@ float roundToBf16(float x) {
   return x;
 }
 
-void check(const KernelRunner &runner, Shape shape, bool bf16, bool transposed, Epilogue epilogue,
-           const std::string &name) {
+void check(const KernelRunner &runner, Shape shape, Format format, bool transposed,
+           Epilogue epilogue, const std::string &name) {
   std::mt19937 random(17);
   std::normal_distribution<float> normal;
   auto filled = [&](size_t count) {
@@ -85,18 +94,22 @@ void check(const KernelRunner &runner, Shape shape, bool bf16, bool transposed, 
   int64_t n = shape.columns, k = shape.depth;
   std::vector<float> weight = filled(n * k), bias = filled(n);
   std::vector<uint16_t> narrow(n * k);
-  if (bf16)
-    for (int64_t i = 0; i < n * k; ++i) {
+  for (int64_t i = 0; i < n * k; ++i)
+    if (format.type == ElementType::BF16) {
       weight[i] = roundToBf16(weight[i]);
       uint32_t bits;
       std::memcpy(&bits, &weight[i], 4);
       narrow[i] = uint16_t(bits >> 16);
+    } else if (format.type == ElementType::F16) {
+      auto rounded = _Float16(weight[i]);
+      weight[i] = float(rounded);
+      std::memcpy(&narrow[i], &rounded, 2);
     }
+  bool narrowed = format.type != ElementType::F32;
   std::vector<char> packed =
-      pack(bf16 ? "b16.16" : "f32.16", transposed, bf16 ? ElementType::BF16 : ElementType::F32,
-           transposed ? n : k, transposed ? k : n,
-           bf16 ? static_cast<const void *>(narrow.data()) : weight.data());
-  for (int64_t m : {0, 1, 2, 3, 4, 5, 8, 12, 13, 64, 100, 221}) {
+      pack(format.layout, transposed, format.type, transposed ? n : k, transposed ? k : n,
+           narrowed ? static_cast<const void *>(narrow.data()) : weight.data());
+  for (int64_t m : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 64, 100, 221}) {
     int64_t batch = m % 2 ? 1 : 2;
     std::vector<float> lhs = filled(m * k), residual = filled(m * n), first;
     for (int64_t workers : {1, 2, 3, 16}) {
@@ -140,10 +153,10 @@ void check(const KernelRunner &runner, Shape shape, bool bf16, bool transposed, 
   }
 }
 
-class Matmul : public testing::TestWithParam<bool> {};
+class Matmul : public testing::TestWithParam<size_t> {};
 
 TEST_P(Matmul, MatchesPlainLoopsOnOddSizes) {
-  bool bf16 = GetParam();
+  Format format = kFormats[GetParam()];
   for (Level level : testLevels()) {
     std::string text;
     auto each = [&](auto body) {
@@ -151,45 +164,46 @@ TEST_P(Matmul, MatchesPlainLoopsOnOddSizes) {
         body(kShapes[i], i % 2 == 1, Epilogue(i % 4), "k" + std::to_string(i));
     };
     each([&](Shape shape, bool transposed, Epilogue epilogue, const std::string &name) {
-      text += kernelText(shape, bf16, transposed, epilogue, name);
+      text += kernelText(shape, format, transposed, epilogue, name);
     });
     auto runner = KernelRunner::compile(text, level);
     ASSERT_TRUE(runner);
     each([&](Shape shape, bool transposed, Epilogue epilogue, const std::string &name) {
-      check(*runner, shape, bf16, transposed, epilogue, name);
+      check(*runner, shape, format, transposed, epilogue, name);
     });
   }
 }
-INSTANTIATE_TEST_SUITE_P(Weights, Matmul, testing::Bool(), [](const auto &info) {
-  return info.param ? std::string("bf16") : std::string("f32");
+INSTANTIATE_TEST_SUITE_P(Weights, Matmul, testing::Values(0, 1, 2), [](const auto &info) {
+  return std::string(kFormats[info.param].element);
 });
 
 TEST(MatmulGeneric, ReadsPackedWeights) {
   for (bool transposed : {false, true})
-    for (bool bf16 : {false, true}) {
+    for (Format format : kFormats) {
       auto runner = KernelRunner::compile(
-          kernelText({17, 9}, bf16, transposed, Epilogue::BiasGelu, "k"), {"avx2", false, false});
+          kernelText({17, 9}, format, transposed, Epilogue::BiasGelu, "k"), {"avx2", false, false});
       ASSERT_TRUE(runner);
-      check(*runner, {17, 9}, bf16, transposed, Epilogue::BiasGelu, "k");
+      check(*runner, {17, 9}, format, transposed, Epilogue::BiasGelu, "k");
     }
 }
 
 TEST(Packing, AnyRangeGivesTheBytesOfTheWhole) {
   std::mt19937 random(3);
   for (bool transposed : {false, true})
-    for (bool bf16 : {false, true})
+    for (Format format : kFormats)
       for (auto [rows, columns] : {std::pair<int64_t, int64_t>{5, 3}, {70, 150}, {131, 300}}) {
-        WeightType type{bf16 ? ElementType::BF16 : ElementType::F32, {rows, columns}};
+        WeightType type{format.type, {rows, columns}};
         std::string bytes(type.byteSize(), 0);
         for (char &byte : bytes)
           byte = char(random());
         for (size_t step : {size_t(1) << 30, size_t(4096), size_t(1037), size_t(7)}) {
-          std::vector<char> whole = pack(bf16 ? "b16.16" : "f32.16", transposed, type.element, rows,
-                                         columns, bytes.data(), step);
-          int64_t width = bf16 ? 2 : 4, depth = transposed ? columns : rows,
-                  count = transposed ? rows : columns, pair = bf16 ? 2 : 1;
+          std::vector<char> whole =
+              pack(format.layout, transposed, type.element, rows, columns, bytes.data(), step);
+          int64_t width = format.type == ElementType::F32 ? 4 : 2,
+                  depth = transposed ? columns : rows, count = transposed ? rows : columns,
+                  pair = format.type == ElementType::BF16 ? 2 : 1;
           int64_t lines = (depth + pair - 1) / pair;
-          ASSERT_EQ(int64_t(whole.size()), (count + 15) / 16 * lines * 64);
+          ASSERT_EQ(int64_t(whole.size()), (count + 15) / 16 * lines * 16 * width * pair);
           for (int64_t c = 0; c < (count + 15) / 16 * 16; ++c)
             for (int64_t k = 0; k < lines * pair; ++k) {
               std::string want(width, 0);
