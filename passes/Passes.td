@@ -251,6 +251,58 @@ def FormKvCache : Pass<"llmc-form-kv-cache", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numCaches", "num-caches", "Caches of the session">];
 }
 
+def FuseAppends : Pass<"llmc-fuse-appends", "::mlir::ModuleOp"> {
+  let summary = "One kernel for what a cache gets and what asks it";
+  let description = [{
+    **Needs**: caches (`llmc-form-kv-cache`).
+    **Leaves**: in front of an attention over caches one `llm.fusion` that holds the appends to
+    them, and slices and rotary embeddings that lead to appends or to the query.
+    **Example**: of
+    ```mlir
+    llm.kv_append %keys, %k past <[s1]>
+        : !llm.kv<2 x 64 x f32>, tensor<1x2x?x64xf32, #llm.dims<[1, 2, s0, 64]>>
+    ```
+    and its like for the values one fusion remains.
+  }];
+  let statistics = [Statistic<"numFusions", "num-fusions", "Fusions made">];
+}
+
+def HoistReshapes : Pass<"llmc-hoist-reshapes", "::mlir::ModuleOp"> {
+  let summary = "Move reshapes from behind matrix products to the front";
+  let description = [{
+    **Needs**: legal `llm` ops.
+    **Leaves**: products, and elementwise ops behind them, in the form that is asked for
+    afterwards; reshapes that regroup dimensions before the last stand in front of products, where
+    they often cancel.
+    **Example**: of
+    ```mlir
+    %m = llm.matmul %x, %w : tensor<6x4xf32>, tensor<4x8xf32> -> tensor<6x8xf32>
+    %r = llm.reshape %m : tensor<6x8xf32> -> tensor<2x3x8xf32>
+    ```
+    remains a product of a `tensor<2x3x4xf32>`.
+  }];
+}
+
+def LayoutKvCache : Pass<"llmc-layout-kv-cache", "::mlir::ModuleOp"> {
+  let summary = "Decide how caches are stored";
+  let description = [{
+    **Needs**: caches (`llmc-form-kv-cache`), and that no attention changes any more.
+    **Leaves**: f32 caches stored as `format`; those that attentions read as keys lie by columns.
+    **Example**: with `format=f16`
+    ```mlir
+    %k = rt.kv 0 : !llm.kv<2 x 64 x f32>
+    ```
+    becomes
+    ```mlir
+    %k = rt.kv 0 : !llm.kv<2 x 64 x f16, columns = true>
+    ```
+  }];
+  let options = [
+    Option<"format", "format", "std::string", "\"f32\"", "Storage of cached elements: f32, f16 or bf16">,
+  ];
+  let statistics = [Statistic<"numColumns", "num-columns", "Caches stored by columns">];
+}
+
 def AssignRoles : Pass<"llmc-assign-roles", "::mlir::ModuleOp"> {
   let summary = "Say what inputs and outputs mean to a generation loop";
   let description = [{

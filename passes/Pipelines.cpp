@@ -21,6 +21,8 @@ struct GraphOptions : PassPipelineOptions<GraphOptions> {
                         llvm::cl::init(true)};
   Option<std::string> weights{*this, "weights", llvm::cl::desc("storage of matmul weights"),
                               llvm::cl::init("f32")};
+  Option<std::string> kvCache{*this, "kv-cache", llvm::cl::desc("storage of the session's cache"),
+                              llvm::cl::init("f32")};
   Option<std::string> devices{*this, "devices", llvm::cl::desc("rules of a device map"),
                               llvm::cl::init("")};
   Option<bool> remarks{*this, "remarks",
@@ -49,10 +51,14 @@ void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
     passes.addPass(createRecoverAttention({.remarks = false})); // proves the session's masks
     addCleanup(passes);
   }
+  passes.addPass(createLayoutKvCache({.format = options.kvCache}));
   passes.addPass(createNarrowWeights({.format = options.weights}));
   passes.addPass(createAssignDevices({.map = options.devices}));
-  if (options.optimize)
+  if (options.optimize) {
+    passes.addPass(createHoistReshapes());
+    passes.addPass(createFuseAppends());
     passes.addPass(createFuseElementwise());
+  }
   passes.addPass(createOutlineKernels());
   passes.addPass(createInsertTransfers());
 }

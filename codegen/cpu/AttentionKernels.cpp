@@ -2,9 +2,9 @@
 //
 // A task is one key head and up to kTileRows rows, a row being one query of one
 // head of the group. For each chunk of keys (a block of the cache): scores,
-// running softmax, weighted sum of values. With few rows a score is a dot
-// product along the key, with many the keys are transposed once and scores are
-// a register-tiled product. Tasks depend on shapes only.
+// running softmax, weighted sum of values. Where keys lie as columns, scores
+// are a register-tiled product; else they are dot products for few rows, and
+// for many the keys are transposed once. Tasks depend on shapes only.
 #include "codegen/cpu/AttentionKernels.h"
 
 #include "codegen/common/ScalarOps.h"
@@ -35,11 +35,14 @@ std::optional<int64_t> sizeOf(Value tensor, unsigned dim) {
   return constantOf(dimsOf(tensor.getType())[dim]);
 }
 
-bool isF32Memory(Value value) {
+/// Keys and values in a cache may be narrower.
+bool isReadableMemory(Value value) {
   if (!isa<BlockArgument>(value))
     return false;
-  if (auto kv = dyn_cast<KvType>(value.getType()))
-    return kv.getElementType().isF32();
+  if (auto kv = dyn_cast<KvType>(value.getType())) {
+    Type element = kv.getElementType();
+    return element.isF32() || element.isF16() || element.isBF16();
+  }
   return cast<RankedTensorType>(value.getType()).getElementType().isF32();
 }
 
@@ -48,10 +51,13 @@ AttentionOp matchAttention(rt::KernelOp kernel) {
   if (body.getTerminator()->getNumOperands() != 1)
     return {};
   auto op = body.getTerminator()->getOperand(0).getDefiningOp<AttentionOp>();
-  if (!op || !isF32Memory(op.getQuery()) || !isF32Memory(op.getKey()) ||
-      !isF32Memory(op.getValue()) || !cast<RankedTensorType>(op.getType()).getElementType().isF32())
+  if (!op || !isReadableMemory(op.getQuery()) || !isReadableMemory(op.getKey()) ||
+      !isReadableMemory(op.getValue()) ||
+      !cast<RankedTensorType>(op.getType()).getElementType().isF32())
     return {};
-  if (isa<KvType>(op.getKey().getType()) != isa<KvType>(op.getValue().getType()))
+  auto keyCache = dyn_cast<KvType>(op.getKey().getType()),
+       valueCache = dyn_cast<KvType>(op.getValue().getType());
+  if (bool(keyCache) != bool(valueCache) || (valueCache && valueCache.getColumns()))
     return {};
   if (llvm::any_of(
           body, [](Operation &other) { return isStructured(&other) && !isa<AttentionOp>(other); }))
@@ -59,8 +65,7 @@ AttentionOp matchAttention(rt::KernelOp kernel) {
   unsigned headDim = op.getHeadsLast() ? 2 : 1;
   std::optional<int64_t> width = sizeOf(op.getQuery(), 3), valueWidth = sizeOf(op.getResult(), 3),
                          heads = sizeOf(op.getQuery(), headDim);
-  auto kv = dyn_cast<KvType>(op.getKey().getType());
-  std::optional<int64_t> kvHeads = kv ? kv.getHeads() : sizeOf(op.getKey(), 1);
+  std::optional<int64_t> kvHeads = keyCache ? keyCache.getHeads() : sizeOf(op.getKey(), 1);
   if (!width || !valueWidth || !heads || !kvHeads || *heads <= 0 || *kvHeads <= 0 ||
       *heads % *kvHeads)
     return {};
@@ -72,9 +77,14 @@ class AttentionEmitter {
 public:
   AttentionEmitter(KernelEmitter &e, AttentionOp op)
       : e(e), b(e.b), tile(e), scalars(e.b), elements(e), op(op), f32(e.b.getF32Type()),
-        lanes(e.isa.lanes), width(*sizeOf(op.getQuery(), 3)),
+        keyElement(f32), valueElement(f32), lanes(e.isa.lanes), width(*sizeOf(op.getQuery(), 3)),
         valueWidth(*sizeOf(op.getResult(), 3)) {
-    cached = isa<KvType>(op.getKey().getType());
+    if (auto cache = dyn_cast<KvType>(op.getKey().getType())) {
+      cached = true;
+      keyColumns = cache.getColumns();
+      keyElement = cache.getElementType();
+      valueElement = cast<KvType>(op.getValue().getType()).getElementType();
+    }
     headDim = op.getHeadsLast() ? 2 : 1;
     queryDim = op.getHeadsLast() ? 1 : 2;
     int64_t heads = *sizeOf(op.getQuery(), headDim);
@@ -98,12 +108,16 @@ private:
     return vector::ReductionOp::create(b, kind, vector, arith::FastMathFlags::reassoc);
   }
   Value visibleEnd(Value query); ///< keys before this one are visible to `query`
-  Value dataOf(Value keysOrValues, Value batch, Value head, Value chunk, int64_t width);
+  /// Keys or values of a chunk.
+  Value dataOf(Value tensor, Value batch, Value head, Value chunk, int64_t width, Type element);
+  /// Eight vectors to the vector of their sums.
+  Value sumEach(Values vectors);
 
   void emitTask(Value batch, Value head, Value rowLow, Value rowHigh);
   void loadQueries(Value batch, Value head, Value rowLow, Value count);
   void scoresByDot(Value keys, Value rows, Value count);
-  void scoresByProduct(Value keys, Value rows, Value count);
+  /// Keys are columns: element d of all keys of the chunk in a row.
+  void scoresByProduct(Value keys, Type element, Value rows, Value count);
   void transposeKeys(Value keys, Value count);
   void adjustScores(Value batch, Value head, Value rowLow, Value rows, Value start, Value count);
   void softmaxRow(Value row, Value query, Value start, Value count);
@@ -116,9 +130,9 @@ private:
   ScalarOps scalars;
   ElementEmitter elements;
   AttentionOp op;
-  Type f32;
+  Type f32, keyElement, valueElement;
   int64_t lanes, width, valueWidth, kvHeads, group;
-  bool cached;
+  bool cached = false, keyColumns = false;
   unsigned headDim, queryDim;
   KernelEmitter::IndexList querySizes, resultSizes;
   Value keyCount;
@@ -132,11 +146,12 @@ Value AttentionEmitter::visibleEnd(Value query) {
   return e.max(e.index(0), e.min(keyCount, e.add(last, e.index(1))));
 }
 
-Value AttentionEmitter::dataOf(Value tensor, Value batch, Value head, Value chunk, int64_t width) {
+Value AttentionEmitter::dataOf(Value tensor, Value batch, Value head, Value chunk, int64_t width,
+                               Type element) {
   Value memory = e.pointerOf(cast<BlockArgument>(tensor));
   if (cached) {
     Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-    return e.address(e.load(memory, chunk, pointer), e.mul(head, e.index(kChunk * width)), f32);
+    return e.address(e.load(memory, chunk, pointer), e.mul(head, e.index(kChunk * width)), element);
   }
   Value row = e.mul(e.add(e.mul(batch, e.index(kvHeads)), head), keyCount);
   return e.address(memory, at(e.add(row, e.mul(chunk, e.index(kChunk))), width), f32);
@@ -162,6 +177,24 @@ void AttentionEmitter::loadQueries(Value batch, Value head, Value rowLow, Value 
   });
 }
 
+Value AttentionEmitter::sumEach(Values x) {
+  assert(x.size() == 8 && "a shuffle tree of three levels");
+  auto add = [&](Value a, Value c, ArrayRef<int64_t> even, ArrayRef<int64_t> odd) -> Value {
+    return arith::AddFOp::create(b, vector::ShuffleOp::create(b, a, c, even),
+                                 vector::ShuffleOp::create(b, a, c, odd));
+  };
+  if (lanes == 16)
+    for (Value &v : x)
+      v = add(v, v, {0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14, 15});
+  // Pairs of neighbours, within 128 bits until the last step.
+  Values y, z;
+  for (int i = 0; i < 8; i += 2)
+    y.push_back(add(x[i], x[i + 1], {0, 2, 8, 10, 4, 6, 12, 14}, {1, 3, 9, 11, 5, 7, 13, 15}));
+  for (int i = 0; i < 4; i += 2)
+    z.push_back(add(y[i], y[i + 1], {0, 2, 8, 10, 4, 6, 12, 14}, {1, 3, 9, 11, 5, 7, 13, 15}));
+  return add(z[0], z[1], {0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15});
+}
+
 void AttentionEmitter::scoresByDot(Value keys, Value rows, Value count) {
   auto dots = [&](Value row, Value key, unsigned height, unsigned keyHeight) {
     Values from;
@@ -176,7 +209,7 @@ void AttentionEmitter::scoresByDot(Value keys, Value rows, Value count) {
           for (unsigned r = 0; r < height; ++r)
             factors.push_back(tile.load(queries, e.add(at(e.add(row, e.index(r)), width), d)));
           for (unsigned j = 0; j < keyHeight; ++j) {
-            Value x = tile.load(keys, e.add(from[j], d));
+            Value x = tile.loadAs(keyElement, keys, e.add(from[j], d), lanes);
             for (unsigned r = 0; r < height; ++r) {
               Value &sum = next[r * keyHeight + j];
               sum = math::FmaOp::create(b, factors[r], x, sum);
@@ -185,10 +218,14 @@ void AttentionEmitter::scoresByDot(Value keys, Value rows, Value count) {
           return next;
         },
         lanes);
-    for (unsigned r = 0; r < height; ++r)
+    Value sums = sumEach(loop); // in the order of rows, then keys
+    for (unsigned r = 0; r < height; ++r) {
+      SmallVector<int64_t> part;
       for (unsigned j = 0; j < keyHeight; ++j)
-        e.store(reduce(vector::CombiningKind::ADD, loop[r * keyHeight + j]), scores,
-                e.add(at(e.add(row, e.index(r)), kChunk), e.add(key, e.index(j))), f32);
+        part.push_back(r * keyHeight + j);
+      e.storeVector(vector::ShuffleOp::create(b, sums, sums, part), scores,
+                    e.add(at(e.add(row, e.index(r)), kChunk), key), f32);
+    }
   };
   static constexpr unsigned kDotHeights[] = {2, 1};
   e.loop(
@@ -221,7 +258,7 @@ void AttentionEmitter::transposeKeys(Value keys, Value count) {
             [&](Value d) {
               Values x;
               for (Value row : from)
-                x.push_back(e.loadVector(keys, e.add(row, d), f32, 8));
+                x.push_back(tile.loadAs(keyElement, keys, e.add(row, d), 8));
               // Rows at distance 1, 2, 4 are mixed; each stage leaves (low, high) in their places.
               for (int stage = 0; stage < 3; ++stage) {
                 int64_t distance = int64_t(1) << stage;
@@ -246,28 +283,30 @@ void AttentionEmitter::transposeKeys(Value keys, Value count) {
       8);
 }
 
-void AttentionEmitter::scoresByProduct(Value keys, Value rows, Value count) {
-  transposeKeys(keys, count);
-  e.loop(
-      e.index(0), count,
-      [&](Value key) {
-        TileColumns columns;
-        columns.groups = {e.address(transposed, key, f32)};
-        columns.perGroup = 16 / lanes;
-        columns.stride = kChunk;
-        tile.forEachRows(e.index(0), rows, kHeights, [&](Value row, unsigned height) {
-          TileRows from;
-          for (unsigned r = 0; r < height; ++r)
-            from.rows.push_back(e.address(queries, at(e.add(row, e.index(r)), width), f32));
+void AttentionEmitter::scoresByProduct(Value keys, Type element, Value rows, Value count) {
+  tile.forEachRows(e.index(0), rows, kHeights, [&](Value row, unsigned height) {
+    TileRows from;
+    for (unsigned r = 0; r < height; ++r)
+      from.rows.push_back(e.address(queries, at(e.add(row, e.index(r)), width), f32));
+    // About eight sums at a time; keys past the last are computed but not used.
+    int64_t wide = height == 1 ? 64 : height == 2 ? 32 : 16;
+    e.loop(
+        e.index(0), count,
+        [&](Value key) {
+          TileColumns columns;
+          columns.groups = {e.address(keys, key, element)};
+          columns.perGroup = unsigned(wide / lanes);
+          columns.stride = kChunk;
+          columns.element = element;
           Values products(height * columns.perGroup, tile.zero());
           products = tile.multiply(from, columns, e.index(0), e.index(width), products);
           for (unsigned r = 0; r < height; ++r)
             for (unsigned v = 0; v < columns.perGroup; ++v)
               tile.store(products[r * columns.perGroup + v], scores,
                          e.add(at(e.add(row, e.index(r)), kChunk), e.add(key, e.index(v * lanes))));
-        });
-      },
-      16);
+        },
+        wide);
+  });
 }
 
 /// The soft cap, then the mask, in place.
@@ -280,21 +319,54 @@ void AttentionEmitter::adjustScores(Value batch, Value head, Value rowLow, Value
   SmallVector<AffineExpr> dims = dimsOf(op.getQuery().getType());
   AffineExpr keys = cached ? op.getKeys()->getExprs()[0] : dimsOf(op.getKey().getType())[2];
   Type shape = tensorOf({dims[0], dims[headDim], dims[queryDim], keys}, f32);
+  Type element = mask ? cast<RankedTensorType>(mask.getType()).getElementType() : Type();
+  // A mask with a row of keys in memory is read as vectors.
+  bool inRows = !mask || (isa<BlockArgument>(mask) && dimsOf(mask.getType()).back() == keys &&
+                          (element.isF32() || element.isInteger(1)));
+  auto capped = [&](Value score) {
+    if (!op.getSoftcap())
+      return score;
+    Value cap = scalars.math.constant(op.getSoftcap()->convertToDouble(), score);
+    Value ratio = arith::DivFOp::create(b, score, cap);
+    return Value(arith::MulFOp::create(b, cap, scalars.math.tanh(ratio)));
+  };
   e.loop(e.index(0), rows, [&](Value r) {
     Value row = e.add(rowLow, r), query = e.divide(row, e.index(group));
     Value ownHead = e.add(e.mul(head, e.index(group)), e.rest(row, e.index(group)));
-    e.loop(e.index(0), count, [&](Value j) {
-      Value place = e.add(at(r, kChunk), j), score = e.load(scores, place, f32);
-      if (op.getSoftcap()) {
-        Value cap = real(op.getSoftcap()->convertToDouble());
-        Value ratio = arith::DivFOp::create(b, score, cap);
-        score = arith::MulFOp::create(b, cap, scalars.math.tanh(ratio));
-      }
+    Value whole = e.index(0);
+    if (inRows) {
+      whole = e.mul(e.divide(count, e.index(lanes)), e.index(lanes));
+      Value from;
+      if (mask)
+        from = e.linear(
+            elements.broadcastIndices(mask.getType(), shape, {batch, ownHead, query, start}),
+            e.sizes(mask.getType()));
+      e.loop(
+          e.index(0), whole,
+          [&](Value j) {
+            Value place = e.add(at(r, kChunk), j), score = capped(tile.load(scores, place));
+            if (mask && element.isF32()) {
+              score = arith::AddFOp::create(
+                  b, score, tile.load(e.pointerOf(cast<BlockArgument>(mask)), e.add(from, j)));
+            } else if (mask) {
+              Type bytes = VectorType::get({lanes}, b.getI8Type());
+              Value x = e.loadVector(e.pointerOf(cast<BlockArgument>(mask)), e.add(from, j),
+                                     b.getI8Type(), unsigned(lanes));
+              Value hidden =
+                  arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x,
+                                        arith::ConstantOp::create(b, b.getZeroAttr(bytes)));
+              score = e.select(hidden, tile.splat(-std::numeric_limits<double>::infinity()), score);
+            }
+            tile.store(score, scores, place);
+          },
+          lanes);
+    }
+    e.loop(whole, count, [&](Value j) {
+      Value place = e.add(at(r, kChunk), j), score = capped(e.load(scores, place, f32));
       if (mask) {
         Value x = elements.element(
             mask, elements.broadcastIndices(mask.getType(), shape,
                                             {batch, ownHead, query, e.add(start, j)}));
-        Type element = cast<RankedTensorType>(mask.getType()).getElementType();
         score = isa<FloatType>(element)
                     ? Value(arith::AddFOp::create(b, score, scalars.cast(x, element, f32)))
                     : e.select(x, score, lowest());
@@ -367,9 +439,10 @@ void AttentionEmitter::addValues(Value values, Value rows, Value count) {
         e.index(0), e.index(valueWidth),
         [&](Value d) {
           TileColumns columns;
-          columns.groups = {e.address(values, d, f32)};
+          columns.groups = {e.address(values, d, valueElement)};
           columns.perGroup = unsigned(wide / lanes);
           columns.stride = valueWidth;
+          columns.element = valueElement;
           TileRows from;
           Values products;
           auto place = [&](unsigned r, unsigned v) {
@@ -420,20 +493,23 @@ void AttentionEmitter::emitTask(Value batch, Value head, Value rowLow, Value row
   Value chunk = e.index(kChunk);
   e.loop(e.divide(first, chunk), e.divide(e.add(end, e.index(kChunk - 1)), chunk), [&](Value c) {
     Value start = e.mul(c, chunk), count = e.min(chunk, e.sub(end, start));
-    Value keys = dataOf(op.getKey(), batch, head, c, width);
-    auto branch = scf::IfOp::create(b, e.less(rows, e.index(kTransposeRows)), true);
-    {
+    Value keys = dataOf(op.getKey(), batch, head, c, width, keyElement);
+    if (keyColumns) {
+      scoresByProduct(keys, keyElement, rows, count);
+    } else {
+      auto branch = scf::IfOp::create(b, e.less(rows, e.index(kTransposeRows)), true);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(branch.thenBlock());
       scoresByDot(keys, rows, count);
       b.setInsertionPointToStart(branch.elseBlock());
-      scoresByProduct(keys, rows, count);
+      transposeKeys(keys, count);
+      scoresByProduct(transposed, f32, rows, count);
     }
     adjustScores(batch, head, rowLow, rows, start, count);
     e.loop(none, rows, [&](Value r) {
       softmaxRow(r, e.divide(e.add(rowLow, r), e.index(group)), start, count);
     });
-    addValues(dataOf(op.getValue(), batch, head, c, valueWidth), rows, count);
+    addValues(dataOf(op.getValue(), batch, head, c, valueWidth, valueElement), rows, count);
   });
   storeResult(batch, head, rowLow, rows);
 }

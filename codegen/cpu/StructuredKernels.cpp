@@ -114,6 +114,13 @@ private:
   PieceCallback finished;
 };
 
+/// Where element `d` of a token lies in its block, `token` counted within it.
+Value kvPlace(KernelEmitter &e, KvType kv, Value head, Value token, Value d) {
+  Value tokens = e.index(LLMC_KV_BLOCK_TOKENS), width = e.index(kv.getHeadSize());
+  return kv.getColumns() ? e.add(e.mul(e.add(e.mul(head, width), d), tokens), token)
+                         : e.add(e.mul(e.add(e.mul(head, tokens), token), width), d);
+}
+
 SmallVector<Value>
 StructuredEmitter::nest(ArrayRef<Value> extents, ArrayRef<Value> initial,
                         llvm::function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)> body) {
@@ -535,9 +542,8 @@ LogicalResult StructuredEmitter::emitOp(AttentionOp op) {
     Value tokens = e.index(LLMC_KV_BLOCK_TOKENS);
     Type pointer = LLVM::LLVMPointerType::get(b.getContext());
     Value block = e.load(e.pointerOf(cast<BlockArgument>(cache)), e.divide(token, tokens), pointer);
-    Value row = e.add(e.mul(head, tokens), e.rest(token, tokens));
-    return scalars.widen(
-        e.load(block, e.add(e.mul(row, e.index(kv.getHeadSize())), d), kv.getElementType()));
+    Value place = kvPlace(e, kv, head, e.rest(token, tokens), d);
+    return scalars.widen(e.load(block, place, kv.getElementType()));
   };
 
   e.forEachRow(
@@ -703,14 +709,13 @@ LogicalResult StructuredEmitter::emitOp(KvAppendOp op) {
         Value head = row[op.getHeadsLast() ? 2 : 1],
               token = e.add(past, row[op.getHeadsLast() ? 1 : 2]);
         Value block = e.load(blocks, e.divide(token, tokens), pointer);
-        Value start =
-            e.mul(e.add(e.mul(head, tokens), e.rest(token, tokens)), e.index(kv.getHeadSize()));
+        Value inside = e.rest(token, tokens);
         e.loop(low, high, [&](Value d) {
           IndexList indices(row);
           indices.push_back(d);
           Value x = elements.element(input, indices);
           e.store(scalars.cast(x, elementTypeOf(input), kv.getElementType()), block,
-                  e.add(start, d), kv.getElementType());
+                  kvPlace(e, kv, head, inside, d), kv.getElementType());
         });
       },
       /*wholeRows=*/true);

@@ -405,7 +405,7 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
         buffer.kv_heads = type.getHeads();
         buffer.kv_head_size = type.getHeadSize();
         buffer.kv_dtype = dtypeNumber(type.getElementType());
-        buffer.kv_layout = LLMC_KV_LAYOUT_ROWS;
+        buffer.kv_layout = type.getColumns() ? LLMC_KV_LAYOUT_COLUMNS : LLMC_KV_LAYOUT_ROWS;
         buffer.size = uint64_t(type.getHeads()) * LLMC_KV_BLOCK_TOKENS * type.getHeadSize() *
                       elementBytes(type.getElementType());
         buffers[kv.getResult()] = addBuffer(buffer);

@@ -7,6 +7,7 @@
 // makes cycles impossible.
 #include "compiler/ir/llm/Dims.h"
 #include "passes/Passes.h"
+#include "passes/fuse/ProductChain.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -135,7 +136,8 @@ bool Grouping::joins(Operation *op, Group &group, Questions &questions) {
     const Questions &outer = known[user];
     if (user == group.root) {
       int64_t reads = readsOf(use);
-      if (reads == 0)
+      // Behind a product it costs least, and sums of a norm don't depend on what else is fused.
+      if (reads == 0 || followsProduct(use.get()))
         return false;
       questions.count += reads;
       questions.repeated |= reads > 1;

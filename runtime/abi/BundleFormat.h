@@ -210,7 +210,10 @@ enum {
  * the data but a `void *const *` to the block pointers; block i holds tokens [64 i, 64 i + 64) as
  * [heads][64][head_size] elements of `dtype` unless `layout` says otherwise. */
 #define LLMC_KV_BLOCK_TOKENS 64u
-enum { LLMC_KV_LAYOUT_ROWS = 0 };
+enum {
+  LLMC_KV_LAYOUT_ROWS = 0,   /* (heads, 64 tokens, size) */
+  LLMC_KV_LAYOUT_COLUMNS = 1 /* (heads, size, 64 tokens) */
+};
 typedef struct llmc_buffer_record {
   uint32_t kind;
   uint32_t device;

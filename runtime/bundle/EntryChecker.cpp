@@ -255,7 +255,7 @@ Status EntryChecker::checkBuffer(const llmc_buffer_record &buffer) const {
     uint64_t size = dtypeSize(static_cast<Dtype>(buffer.kv_dtype)) * LLMC_KV_BLOCK_TOKENS;
     if (entry.kind != LLMC_ENTRY_SESSION)
       return corrupt("it is a cache, but the entry is no session");
-    if (buffer.kv_layout != LLMC_KV_LAYOUT_ROWS || size == 0)
+    if (buffer.kv_layout > LLMC_KV_LAYOUT_COLUMNS || size == 0)
       return corrupt("its cache layout {} or element type {} is unknown", buffer.kv_layout,
                      buffer.kv_dtype);
     if (__builtin_mul_overflow(size, buffer.kv_heads, &size) ||

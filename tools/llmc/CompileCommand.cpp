@@ -102,6 +102,11 @@ void addCompileCommand(CLI::App &app, int &exitCode) {
   command->add_option("--weights", options.weights, "Storage of the weights of matrix products")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  command
+      ->add_option("--kv-cache", options.kvCache,
+                   "Storage of a session's keys and values; attention computes in f32")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
   command->add_option(
       "--device-map", options.deviceMap,
       "Where nodes run, e.g. \"layers[0-5]=cpu0; *=cpu1\"; the last rule that matches wins");

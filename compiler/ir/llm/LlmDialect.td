@@ -85,10 +85,15 @@ def Llm_KvType : TypeDef<Llm_Dialect, "Kv"> {
   let summary = "One layer's keys or values of one sequence, kept between calls";
   let description = [{
     `!llm.kv<4 x 64 x f32>`: heads, head size, element type. The runtime keeps
-    it in blocks of 64 tokens.
+    it in blocks of 64 tokens, each `(heads, tokens, size)`, or, with `columns = true`,
+    `(heads, size, tokens)`.
   }];
-  let parameters = (ins "int64_t":$heads, "int64_t":$headSize, "::mlir::Type":$elementType);
-  let assemblyFormat = "`<` $heads `x` $headSize `x` $elementType `>`";
+  let parameters = (ins "int64_t":$heads, "int64_t":$headSize, "::mlir::Type":$elementType,
+                        DefaultValuedParameter<"bool", "false">:$columns);
+  let assemblyFormat = "`<` $heads `x` $headSize `x` $elementType (`,` `columns` `=` $columns^)? `>`";
+  let builders = [TypeBuilder<(ins "int64_t":$heads, "int64_t":$headSize, "::mlir::Type":$elementType), [{
+    return $_get($_ctxt, heads, headSize, elementType, false);
+  }]>];
 }
 
 #endif // LLMC_COMPILER_IR_LLM_DIALECT_TD

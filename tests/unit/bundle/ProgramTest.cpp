@@ -260,7 +260,7 @@ const Damage kDamages[] = {
      }},
     {"CacheInRun", "entry is no session",
      [](auto &p) { p.buffers[5] = p.buffers.back(); }},
-    {"CacheLayout", "cache layout 1", [](auto &p) { p.buffers.back().kv_layout = 1; }},
+    {"CacheLayout", "cache layout 2", [](auto &p) { p.buffers.back().kv_layout = 2; }},
     {"CacheDtype", "element type 0", [](auto &p) { p.buffers.back().kv_dtype = 0; }},
     {"CacheSize", "which do not hold 64 tokens", [](auto &p) { p.buffers.back().size -= 1; }},
     {"CacheSizeOverflows", "which do not hold 64 tokens",

@@ -20,6 +20,8 @@ struct Case {
   int64_t window = 0;
   double softcap = 0;
   enum { NoMask, Added, Boolean } mask = NoMask;
+  const char *element = "f32"; // of a cache
+  bool columns = false;        // of cached keys
 };
 
 // Sizes s0 batch, s1 queries, s2 keys; causal offset is s2 - s1.
@@ -34,6 +36,12 @@ constexpr Case kCases[] = {
     {"cached", 4, 4, 64, 64, true, true, true},
     {"cached_group", 8, 2, 128, 128, true, true, true},
     {"cached_window", 6, 2, 32, 32, true, true, true, 33, 50.0},
+    {"columns", 4, 4, 64, 64, true, true, true, 0, 0, Case::NoMask, "f32", true},
+    {"columns_group", 14, 2, 32, 64, true, true, true, 0, 0, Case::NoMask, "f32", true},
+    {"half", 4, 2, 64, 64, true, true, true, 0, 0, Case::NoMask, "f16"},
+    {"half_columns", 6, 2, 128, 128, true, true, true, 0, 0, Case::NoMask, "f16", true},
+    {"brain", 4, 1, 64, 32, true, true, true, 0, 0, Case::NoMask, "bf16"},
+    {"brain_columns", 3, 3, 48, 48, true, true, true, 70, 0, Case::NoMask, "bf16", true},
 };
 
 std::string kernelText(const Case &c) {
@@ -46,8 +54,9 @@ std::string kernelText(const Case &c) {
                        : "tensor<" + b + "x" + h + "x?x" + size + "xf32, #llm.dims<[" + batch +
                              ", " + h + ", s1, " + size + "]>>";
   };
-  auto keys = [&](const std::string &size) {
-    return c.cached ? "!llm.kv<" + kv + " x " + size + " x f32>"
+  auto keys = [&](const std::string &size, bool columns) {
+    return c.cached ? "!llm.kv<" + kv + " x " + size + " x " + c.element +
+                          (columns ? ", columns = true>" : ">")
                     : "tensor<?x" + kv + "x?x" + size + "xf32, #llm.dims<[s0, " + kv + ", s2, " +
                           size + "]>>";
   };
@@ -55,8 +64,8 @@ std::string kernelText(const Case &c) {
   std::string mask = "tensor<?x1x?x?x" + std::string(c.mask == Case::Boolean ? "i1" : "f32") +
                      ", #llm.dims<[s0, 1, s1, s2]>>";
   std::string text = "rt.kernel @" + std::string(c.name) +
-                     " label \"a\" sizes 3 {\n^bb0(%q: " + query + ", %k: " + keys(d) +
-                     ", %v: " + keys(dv) + ", %m: " + mask + "):\n";
+                     " label \"a\" sizes 3 {\n^bb0(%q: " + query + ", %k: " + keys(d, c.columns) +
+                     ", %v: " + keys(dv, false) + ", %m: " + mask + "):\n";
   text += "  %r = llm.attention %q, %k, %v";
   if (c.mask != Case::NoMask)
     text += " mask %m";
@@ -71,9 +80,38 @@ std::string kernelText(const Case &c) {
     text += " keys #llm.dims<[s2]>";
   if (c.headsLast)
     text += " heads_last";
-  text += " : (" + query + ", " + keys(d) + ", " + keys(dv) +
+  text += " : (" + query + ", " + keys(d, c.columns) + ", " + keys(dv, false) +
           (c.mask != Case::NoMask ? ", " + mask : "") + ") -> " + result + "\n";
   return text + "  rt.yield %r : " + result + "\n}\n";
+}
+
+/// Rounds values to bf16, which f16 holds too as far as the tolerance goes.
+void roundToBf16(std::vector<float> &values) {
+  for (float &value : values) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    bits = (bits + 0x8000) & 0xFFFF0000u;
+    std::memcpy(&value, &bits, 4);
+  }
+}
+
+size_t bytesOf(const std::string &element) { return element == "f32" ? 4 : 2; }
+
+void storeAs(const std::string &element, float value, char *to) {
+  if (element == "f32") {
+    std::memcpy(to, &value, 4);
+  } else if (element == "f16") {
+    auto half = _Float16(value);
+    std::memcpy(to, &half, 2);
+  } else {
+    std::memcpy(to, reinterpret_cast<const char *>(&value) + 2, 2);
+  }
+}
+
+/// Byte of element `d` of token `t` of head `h` in a block of 64 tokens.
+size_t placeInBlock(const Case &c, int64_t width, bool columns, int64_t h, int64_t t, int64_t d) {
+  int64_t index = columns ? (h * width + d) * 64 + t : (h * 64 + t) * width + d;
+  return size_t(index) * bytesOf(c.element);
 }
 
 void check(const KernelRunner &runner, const Case &c, int64_t queries, int64_t keys) {
@@ -101,26 +139,31 @@ void check(const KernelRunner &runner, const Case &c, int64_t queries, int64_t k
   for (int64_t j = 0; j < keys && queries > 1; ++j) // a query that sees nothing
     allowed[keys + j] = 0;
 
+  if (std::string(c.element) != "f32") {
+    roundToBf16(key);
+    roundToBf16(value);
+  }
   // Blocks of 64 tokens; what is not written is NaN.
-  auto blocked = [&](const std::vector<float> &data, int64_t width,
-                     std::vector<std::vector<float>> &blocks) {
-    blocks.assign((keys + 63) / 64, std::vector<float>(c.kvHeads * 64 * width,
-                                                       std::numeric_limits<float>::quiet_NaN()));
+  auto blocked = [&](const std::vector<float> &data, int64_t width, bool columns,
+                     std::vector<std::vector<char>> &blocks) {
+    blocks.assign((keys + 63) / 64,
+                  std::vector<char>(c.kvHeads * 64 * width * bytesOf(c.element), char(0xFF)));
     for (int64_t h = 0; h < c.kvHeads; ++h)
       for (int64_t t = 0; t < keys; ++t)
-        std::memcpy(&blocks[t / 64][(h * 64 + t % 64) * width], &data[(h * keys + t) * width],
-                    width * 4);
+        for (int64_t d = 0; d < width; ++d)
+          storeAs(c.element, data[(h * keys + t) * width + d],
+                  &blocks[t / 64][placeInBlock(c, width, columns, h, t % 64, d)]);
     std::vector<void *> pointers;
     for (auto &block : blocks)
       pointers.push_back(block.data());
     return pointers;
   };
-  std::vector<std::vector<float>> keyBlocks, valueBlocks;
+  std::vector<std::vector<char>> keyBlocks, valueBlocks;
   std::vector<void *> keyPointers, valuePointers;
   void *k = key.data(), *v = value.data();
   if (c.cached) {
-    keyPointers = blocked(key, c.width, keyBlocks);
-    valuePointers = blocked(value, c.valueWidth, valueBlocks);
+    keyPointers = blocked(key, c.width, c.columns, keyBlocks);
+    valuePointers = blocked(value, c.valueWidth, false, valueBlocks);
     k = keyPointers.data();
     v = valuePointers.data();
   }
@@ -201,6 +244,43 @@ TEST(Attention, MatchesPlainLoops) {
         check(*runner, c, queries, keys);
     }
   }
+}
+
+TEST(KvAppend, WritesEveryLayout) {
+  for (const char *element : {"f32", "f16", "bf16"})
+    for (bool columns : {false, true})
+      for (bool headsLast : {false, true}) {
+        Case c{"k", 3, 3, 20, 20};
+        c.element = element;
+        std::string input = headsLast ? "tensor<1x?x3x20xf32, #llm.dims<[1, s0, 3, 20]>>"
+                                      : "tensor<1x3x?x20xf32, #llm.dims<[1, 3, s0, 20]>>";
+        std::string cache =
+            "!llm.kv<3 x 20 x " + std::string(element) + (columns ? ", columns = true>" : ">");
+        auto runner = KernelRunner::compile(
+            "rt.kernel @k label \"a\" sizes 2 {\n^bb0(%c: " + cache + ", %x: " + input +
+                "):\n  llm.kv_append %c, %x past <[s1]>" + (headsLast ? " heads_last" : "") +
+                " : " + cache + ", " + input + "\n  rt.yield\n}\n",
+            {"avx2"});
+        ASSERT_TRUE(runner);
+        constexpr int64_t kTokens = 70, kPast = 61;
+        std::vector<float> data(kTokens * 3 * 20);
+        for (size_t i = 0; i < data.size(); ++i)
+          data[i] = float(i % 251) - 125; // exact in bf16
+        std::vector<std::vector<char>> blocks(3, std::vector<char>(3 * 64 * 20 * 4, char(0x77)));
+        std::vector<std::vector<char>> want = blocks;
+        void *table[3];
+        for (int i = 0; i < 3; ++i)
+          table[i] = blocks[size_t(i)].data();
+        for (int64_t t = 0; t < kTokens; ++t)
+          for (int64_t h = 0; h < 3; ++h)
+            for (int64_t d = 0; d < 20; ++d)
+              storeAs(
+                  element, data[((headsLast ? t * 3 + h : h * kTokens + t)) * 20 + d],
+                  &want[(kPast + t) / 64][placeInBlock(c, 20, columns, h, (kPast + t) % 64, d)]);
+        for (int64_t workers : {1, 3})
+          ASSERT_EQ(0, runner->run("k", {table, data.data()}, {kTokens, kPast}, workers));
+        ASSERT_EQ(blocks, want) << element << columns << headsLast;
+      }
 }
 
 TEST(Attention, WithoutKeysGivesZeros) {
