@@ -8,6 +8,7 @@
 #include "codegen/cpu/CpuImage.h"
 #include "codegen/cpu/GenericKernels.h"
 #include "codegen/cpu/MatmulKernels.h"
+#include "codegen/cpu/VectorKernels.h"
 #include "codegen/cpu/WeightPacking.h"
 
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMInterface.h"
@@ -81,6 +82,8 @@ static LogicalResult emitBody(KernelEmitter &emitter, bool tuned) {
     return emitPackedMatmul(emitter);
   if (tuned && isTiledAttention(emitter.kernel))
     return emitTiledAttention(emitter);
+  if (tuned && isVectorKernel(emitter))
+    return emitVectorKernel(emitter);
   return emitGenericKernel(emitter);
 }
 

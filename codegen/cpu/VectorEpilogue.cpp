@@ -41,7 +41,7 @@ static bool hasVectorForm(ElementKind kind) {
 }
 
 VectorEpilogue::Access VectorEpilogue::accessOf(Value operand) const {
-  SmallVector<AffineExpr> dims = dimsOf(operand.getType()), result = dimsOf(root.getType());
+  SmallVector<AffineExpr> dims = dimsOf(operand.getType()), result = dimsOf(value.getType());
   if (dims.size() > result.size())
     return Access::None;
   ArrayRef<AffineExpr> aligned = ArrayRef(result).take_back(dims.size());
@@ -62,7 +62,7 @@ VectorEpilogue::Access VectorEpilogue::accessOf(Value operand) const {
 }
 
 bool VectorEpilogue::supports(Value x) const {
-  if (x == root)
+  if (root && x == root)
     return true;
   auto type = cast<RankedTensorType>(x.getType());
   if (!type.getElementType().isF32())
@@ -80,7 +80,8 @@ bool VectorEpilogue::supports(Value x) const {
 
 Value VectorEpilogue::apply(Value x, Value row, Value column, Value mask) {
   llvm::DenseMap<Value, Value> known;
-  known[root] = x;
+  if (root)
+    known[root] = x;
   return evaluate(value, row, column, mask, known);
 }
 
@@ -94,7 +95,7 @@ Value VectorEpilogue::evaluate(Value x, Value row, Value column, Value mask,
     Type f32 = e.b.getF32Type();
     switch (accessOf(x)) {
     case Access::Full: {
-      Value width = e.size(dimsOf(root.getType()).back());
+      Value width = e.size(dimsOf(value.getType()).back());
       result = tile.load(pointer, e.add(e.mul(row, width), column), mask);
       break;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The elementwise ops behind a matrix product, on vectors of its result: bias,
-// residual, activation. What this cannot do as vectors, callers leave to
-// scalar code.
+// Elementwise ops on vectors of their result: bias, residual and activation
+// behind a matrix product, or a kernel of nothing else. What this cannot do as
+// vectors, callers leave to scalar code.
 #ifndef LLMC_CODEGEN_CPU_VECTOR_EPILOGUE_H
 #define LLMC_CODEGEN_CPU_VECTOR_EPILOGUE_H
 
@@ -15,7 +15,8 @@ namespace llmc::cpu {
 
 class VectorEpilogue {
 public:
-  /// `value` is what the kernel yields, `root` the product's result, of equal type.
+  /// `value` is what the kernel yields, `root` the product's result, of equal type, or null where
+  /// everything comes from memory.
   VectorEpilogue(KernelEmitter &emitter, mlir::Value value, mlir::Value root)
       : e(emitter), tile(emitter), value(value), root(root) {}
 
