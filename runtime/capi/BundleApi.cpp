@@ -38,6 +38,7 @@ Status openBundle(const llmc_bundle_options *given, llmc_bundle **bundle, Open &
   ModelOptions modelOptions;
   modelOptions.threads = options.threads;
   modelOptions.verify = options.verify != 0;
+  modelOptions.hugePages = options.no_huge_pages == 0;
   if (options.isa)
     modelOptions.isa = options.isa;
   LLMC_TRY_ASSIGN(std::shared_ptr<Model> model, open(modelOptions));

@@ -533,6 +533,9 @@ Status ExecContext::run(size_t entry, std::span<const ConstTensor> inputs,
                                              state->outputBytes[slot.io]));
   if (options.kv)
     options.kv->setLength(options.kv->length() + options.sequence);
+  // Now that the first result is there, the copying may take its share of the machine.
+  if (executor->mover)
+    executor->mover->start();
   return Status::ok();
 }
 

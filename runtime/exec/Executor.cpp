@@ -3,12 +3,18 @@
 // What happens once per opened bundle.
 #include "runtime/exec/Executor.h"
 
+#include <algorithm>
+
 namespace llmc {
+
+/// Weights of fewer bytes stay in the file's pages.
+static constexpr size_t kMoveFrom = size_t(16) << 20;
 
 ExecutorSource ExecutorSource::fromBundle(std::shared_ptr<const BundleReader> bundle) {
   ExecutorSource source;
   source.program = std::shared_ptr<const Program>(bundle, &bundle->program());
   source.weights = bundle->weights();
+  source.weightsAreMapped = !bundle->path().empty();
   constexpr std::string_view kFolder = "code/";
   for (const Manifest::Target &target : bundle->manifest().targets) {
     std::string_view name = target.code;
@@ -59,6 +65,12 @@ Result<std::shared_ptr<Executor>> Executor::create(ExecutorSource source,
     executor->weights.push_back(std::move(placement));
   }
   LLMC_TRY(executor->planEntries());
+  const ExecutorSource &from = executor->source;
+  bool readInPlace = std::any_of(executor->deviceList.begin(), executor->deviceList.end(),
+                                 [](const auto &device) { return device->usesHostMemory(); });
+  // What fits the caches gains nothing.
+  if (options.hugePages && from.weightsAreMapped && readInPlace && from.weights.size() >= kMoveFrom)
+    executor->mover = std::make_unique<HugePageMover>(from.weights);
   return executor;
 }
 

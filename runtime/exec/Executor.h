@@ -14,6 +14,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/exec/DeviceCopier.h"
 #include "runtime/exec/EntryPlan.h"
+#include "runtime/exec/HugePageMover.h"
 #include "runtime/exec/KvState.h"
 #include "runtime/exec/WeightPlacement.h"
 
@@ -30,6 +31,8 @@ namespace llmc {
 struct ExecutorOptions {
   /// Bytes that one context's arenas may take, over all devices.
   uint64_t arenaLimit = UINT64_MAX;
+  /// Move weights of a mapped file into 2 MB pages, in the background after the first call.
+  bool hugePages = true;
 };
 
 /// What an executor runs. A BundleReader has all of it; tests put it together by hand.
@@ -43,6 +46,7 @@ struct ExecutorSource {
 
   std::shared_ptr<const Program> program;
   std::span<const std::byte> weights; // starts at a multiple of 64
+  bool weightsAreMapped = false;      // from a file, for this source alone
   std::vector<Image> images;
   std::shared_ptr<const void> owner; // of weights and images; may be null
 };
@@ -127,6 +131,8 @@ public:
 
   /// A context for one thread at a time; keeps the executor alive.
   std::unique_ptr<ExecContext> createContext();
+  /// Null when the weights stay where they are.
+  HugePageMover *hugePageMover() const { return mover.get(); }
 
 private:
   friend class ExecContext;
@@ -142,6 +148,7 @@ private:
   std::vector<WeightPlacement> weights;          // per device
   std::vector<std::unique_ptr<EntryPlan>> plans; // per entry
   std::vector<KvBufferSpec> kvSpecs;
+  std::unique_ptr<HugePageMover> mover; // last: it stops before what it moves goes
 };
 
 /// What one caller at a time needs to run entries.

@@ -43,7 +43,10 @@ Status Model::load(const ModelOptions &options) {
     settings.push_back({"cpu", {"isa", options.isa}});
   LLMC_TRY_ASSIGN(std::vector<std::shared_ptr<Device>> devices,
                   openDevices(registry, program(), settings));
-  LLMC_TRY_ASSIGN(sharedExecutor, Executor::create(ExecutorSource::fromBundle(reader), devices));
+  ExecutorOptions executorOptions;
+  executorOptions.hugePages = options.hugePages;
+  LLMC_TRY_ASSIGN(sharedExecutor,
+                  Executor::create(ExecutorSource::fromBundle(reader), devices, executorOptions));
   if (program().findEntry(uint32_t(LLMC_ENTRY_SESSION))) {
     LLMC_TRY_ASSIGN(pool, KvPool::create(std::move(devices), sharedExecutor->kvBuffers()));
   }

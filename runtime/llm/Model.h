@@ -18,9 +18,10 @@
 namespace llmc {
 
 struct ModelOptions {
-  uint32_t threads = 0; ///< of each CPU device; 0 = one per core
-  bool verify = false;  ///< hash the weights too
-  std::string isa;      ///< the highest ISA level to use; empty = the best there is
+  uint32_t threads = 0;  ///< of each CPU device; 0 = one per core
+  bool verify = false;   ///< hash the weights too
+  std::string isa;       ///< the highest ISA level to use; empty = the best there is
+  bool hugePages = true; ///< move weights into 2 MB pages after the first call
 };
 
 class Model : public std::enable_shared_from_this<Model> {

@@ -14,6 +14,9 @@ void addModelFlags(CLI::App &command, std::string &bundlePath, ModelOptions &opt
   command.add_option("--isa", options.isa,
                      "The highest instruction set level to use, such as avx2 (default: the best)");
   command.add_flag("--verify", options.verify, "Check the weights' SHA-256 too, not only the rest");
+  command.add_flag("!--no-huge-pages", options.hugePages,
+                   "Leave weights in the mapped file instead of moving them into 2 MB pages after "
+                   "the first call");
 }
 
 Result<std::shared_ptr<Model>> openModel(const std::string &bundlePath,

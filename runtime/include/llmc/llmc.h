@@ -91,8 +91,12 @@ typedef struct llmc_bundle_options {
   /* The highest instruction set level to use, such as "avx2"; NULL = the best that the bundle holds
    * and the CPU has. */
   const char *isa;
+  /* Non-zero: weights stay in the mapped file's pages. Otherwise, after the first call, a
+   * background thread moves them into 2 MB pages where there is memory enough, which speeds up what
+   * follows; other processes then share them no longer. */
+  uint32_t no_huge_pages;
 } llmc_bundle_options;
-#define LLMC_BUNDLE_OPTIONS_INIT {sizeof(llmc_bundle_options), 0, 0, NULL}
+#define LLMC_BUNDLE_OPTIONS_INIT {sizeof(llmc_bundle_options), 0, 0, NULL, 0}
 
 /* Maps the file at `path` and makes it ready to run. *bundle starts with one reference. The file
  * must not be changed while the bundle is alive (replacing it by renaming another over it is fine).
