@@ -226,6 +226,28 @@ def NarrowWeights : Pass<"llmc-narrow-weights", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numNarrowed", "num-narrowed", "Products that read narrow weights">];
 }
 
+def QuantizeActivations : Pass<"llmc-quantize-activations", "::mlir::ModuleOp"> {
+  let summary = "Quantize the left sides of products with quantized weights";
+  let description = [{
+    **Needs**: legal `llm` ops; weights whose types carry a quantized format.
+    **Leaves**: f32 products with int8 or int4 weights with a left side from `llm.quantize` (groups
+    of 32 for weights in groups of 32, else of 64), one for equal left sides; a norm over the last
+    dimension that feeds one shares an `llm.fusion` with it.
+    **Example**:
+    ```mlir
+    %r = llm.matmul %x, %w : tensor<4x100xf32>, tensor<100x16xf32, "int4:g64"> -> tensor<4x16xf32>
+    ```
+    becomes
+    ```mlir
+    %q = llm.quantize %x group 64 : tensor<4x100xf32> -> tensor<4x160xui8>
+    %r = llm.matmul %q, %w quantized 64
+        : tensor<4x160xui8>, tensor<100x16xf32, "int4:g64"> -> tensor<4x16xf32>
+    ```
+  }];
+  let statistics = [Statistic<"numProducts", "num-products", "Products with a quantized left side">,
+                    Statistic<"numJoined", "num-joined", "Norms that quantize their result">];
+}
+
 //===----------------------------------------------------------------------===//
 // session
 //===----------------------------------------------------------------------===//

@@ -53,6 +53,8 @@ void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
   }
   passes.addPass(createLayoutKvCache({.format = options.kvCache}));
   passes.addPass(createNarrowWeights({.format = options.weights}));
+  if (options.optimize)
+    passes.addPass(createQuantizeActivations());
   passes.addPass(createAssignDevices({.map = options.devices}));
   if (options.optimize) {
     passes.addPass(createHoistReshapes());

@@ -73,8 +73,8 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const 
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   std::unique_ptr<llvm::TargetMachine> machine(
-      target->createTargetMachine(triple, isa.cpu, "", options, llvm::Reloc::PIC_, std::nullopt,
-                                  llvm::CodeGenOptLevel::Aggressive));
+      target->createTargetMachine(triple, isa.cpu, isa.extras, options, llvm::Reloc::PIC_,
+                                  std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   if (!machine)
     return failure("LLVM knows no CPU '" + isa.cpu + "'");
   return machine;
@@ -110,6 +110,8 @@ llvm::Expected<std::string> compileObject(ModuleOp source, const IsaLevel &isa) 
     function.addFnAttr("no-builtins");
     function.addFnAttr("target-cpu", isa.cpu);
     function.addFnAttr("tune-cpu", isa.tune);
+    if (!isa.extras.empty())
+      function.addFnAttr("target-features", isa.extras);
     if (isa.lanes == 16)
       function.addFnAttr("prefer-vector-width", "512");
     function.addFnAttr(llvm::Attribute::NoUnwind);

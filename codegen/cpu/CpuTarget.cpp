@@ -8,6 +8,8 @@
 #include "codegen/cpu/CpuImage.h"
 #include "codegen/cpu/GenericKernels.h"
 #include "codegen/cpu/MatmulKernels.h"
+#include "codegen/cpu/QuantMatmulKernels.h"
+#include "codegen/cpu/QuantizeKernels.h"
 #include "codegen/cpu/VectorKernels.h"
 #include "codegen/cpu/WeightPacking.h"
 
@@ -80,6 +82,10 @@ private:
 static LogicalResult emitBody(KernelEmitter &emitter, bool tuned) {
   if (tuned && isPackedMatmul(emitter.kernel))
     return emitPackedMatmul(emitter);
+  if (tuned && isQuantMatmul(emitter.kernel))
+    return emitQuantMatmul(emitter);
+  if (isQuantize(emitter.kernel))
+    return emitQuantize(emitter), success();
   if (tuned && isTiledAttention(emitter.kernel))
     return emitTiledAttention(emitter);
   if (tuned && isVectorKernel(emitter))

@@ -5,6 +5,7 @@
 #include "codegen/common/ScalarOps.h"
 #include "codegen/cpu/GenericKernels.h"
 #include "codegen/cpu/WeightPacking.h"
+#include "compiler/ir/llm/QuantizedRows.h"
 #include "runtime/abi/KernelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -95,6 +96,21 @@ Value ElementEmitter::dequantized(const QuantLayout &layout, int64_t depth, Valu
     scale = e.load(e.address(block, e.index(layout.blockBytes(depth) - 64), i8), n, f32);
   else
     scale = arith::ExtFOp::create(b, f32, e.load(behindLines, n, b.getF16Type()));
+  return arith::MulFOp::create(b, arith::SIToFPOp::create(b, f32, value), scale);
+}
+
+Value ElementEmitter::quantizedElement(Value tensor, ArrayRef<Value> indices, int64_t group) {
+  ImplicitLocOpBuilder &b = e.b;
+  Type i8 = b.getI8Type(), f32 = b.getF32Type();
+  QuantizedRecord record{group};
+  IndexList first(indices);
+  first.back() = e.index(0);
+  Value row = e.linear(first, e.sizes(tensor.getType()));
+  Value number = e.divide(indices.back(), e.index(group));
+  Value start = e.address(e.pointerOf(cast<BlockArgument>(tensor)),
+                          e.add(row, e.mul(number, e.index(record.bytes()))), i8);
+  Value value = e.load(start, e.rest(indices.back(), e.index(group)), i8);
+  Value scale = e.load(e.address(start, e.index(record.scaleOffset()), i8), e.index(0), f32);
   return arith::MulFOp::create(b, arith::SIToFPOp::create(b, f32, value), scale);
 }
 

@@ -22,6 +22,9 @@ public:
 
   /// A value even after a failure, which a diagnostic has then told; see failed().
   mlir::Value element(mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
+  /// The element of what `llm.quantize` made: the last index counts elements, not bytes.
+  mlir::Value quantizedElement(mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices,
+                               int64_t group);
   /// From now on `tensor` is read from `pointer`, row-major in its own shape.
   void materialized(mlir::Value tensor, mlir::Value pointer) { memory[tensor] = pointer; }
   bool failed() const { return hasFailed; }

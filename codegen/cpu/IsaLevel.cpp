@@ -10,10 +10,14 @@
 
 namespace llmc::cpu {
 
+static constexpr llvm::StringLiteral kLinux = "x86_64-unknown-linux-gnu";
+
 static constexpr IsaLevel kLevels[] = {
-    // name, arch, triple, cpu, tune, lanes, registers, prefetch
-    {"avx2", "x86_64", "x86_64-unknown-linux-gnu", "x86-64-v3", "znver3", 8, 16, 0},
-    {"avx512", "x86_64", "x86_64-unknown-linux-gnu", "x86-64-v4", "sapphirerapids", 16, 32, 512},
+    // name, arch, triple, cpu, extras, tune, lanes, registers, prefetch, byteDots
+    {"avx2", "x86_64", kLinux, "x86-64-v3", "", "znver3", 8, 16, 0, false},
+    {"avx512", "x86_64", kLinux, "x86-64-v4", "", "skylake-avx512", 16, 32, 512, false},
+    {"avx512vnni", "x86_64", kLinux, "x86-64-v4", "+avx512vnni", "sapphirerapids", 16, 32, 512,
+     true},
 };
 
 llvm::ArrayRef<IsaLevel> isaLevels() { return kLevels; }
@@ -30,7 +34,9 @@ IsaLevel emulatedIsaLevel(const IsaLevel &level) {
   const IsaLevel *lowest =
       llvm::find_if(kLevels, [&](const IsaLevel &other) { return other.arch == level.arch; });
   emulated.cpu = lowest->cpu;
+  emulated.extras = lowest->extras;
   emulated.tune = lowest->tune;
+  emulated.isEmulated = true;
   return emulated;
 }
 
@@ -40,7 +46,7 @@ const IsaLevel &hostIsaLevel() {
     return llvm::all_of(names, [&](const char *name) { return features.lookup(name); });
   };
   bool avx512 = hasAll({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
-  return kLevels[avx512 ? 1 : 0];
+  return kLevels[!avx512 ? 0 : hasAll({"avx512vnni"}) ? 2 : 1];
 }
 
 } // namespace llmc::cpu

@@ -15,10 +15,13 @@ struct IsaLevel {
   llvm::StringLiteral arch;   ///< "x86_64"
   llvm::StringLiteral triple; ///< for LLVM
   llvm::StringLiteral cpu;    ///< for LLVM: the level's baseline, e.g. "x86-64-v3"
+  llvm::StringLiteral extras; ///< for LLVM: features above the baseline, "+avx512vnni"
   llvm::StringLiteral tune;   ///< for LLVM: the machine whose costs are assumed
   unsigned lanes;             ///< f32 lanes of a vector register
   unsigned registers;         ///< vector registers
   unsigned prefetchBytes;     ///< distance of software prefetch in weight streams, 0: none
+  bool byteDots;              ///< has vpdpbusd on its vectors: 4 products of bytes a lane
+  bool isEmulated = false;    ///< whether only the instructions of the lowest level may be named
 };
 
 /// All levels, lowest first within an architecture.

@@ -475,6 +475,8 @@ LogicalResult StructuredEmitter::emitOp(MatmulOp op) {
   Value lhs = op.getLhs(), rhs = op.getRhs(), result = op.getResult();
   Type element = elementTypeOf(result), type = accumulator(element);
   Value depth = e.sizes(lhs.getType()).back(), none = e.index(0);
+  if (op.getQuantized())
+    depth = e.index(typeOf(rhs).getDimSize(op.getTransposeRhs() ? 1 : 0));
   IndexList resultSizes = e.sizes(result.getType());
   e.forEachRow(resultSizes, [&](ArrayRef<Value> row, Value low, Value high) {
     IndexList left = batchIndices(lhs, result, row), right = batchIndices(rhs, result, row);
@@ -482,7 +484,8 @@ LogicalResult StructuredEmitter::emitOp(MatmulOp op) {
     right.append({Value(), Value()});
     auto leftAt = [&](Value k) {
       left.back() = k;
-      return widened(lhs, left);
+      return op.getQuantized() ? elements.quantizedElement(lhs, left, *op.getQuantized())
+                               : widened(lhs, left);
     };
     auto rightAt = [&](Value k, Value n) {
       right[right.size() - 2] = op.getTransposeRhs() ? n : k;

@@ -7,6 +7,8 @@
 #include "tests/unit/codegen/KernelRunner.h"
 
 #include "codegen/cpu/IsaLevel.h"
+#include "codegen/cpu/QuantLayout.h"
+#include "compiler/ir/llm/QuantizedRows.h"
 
 #include <algorithm>
 #include <atomic>
@@ -142,9 +144,12 @@ Bounds measureBounds(Team &team, const Memory &memory, size_t bytes, int steps) 
 
 struct Format {
   const char *name, *element, *layout;
-  int64_t bits; ///< a weight
 };
-constexpr Format kFormats[] = {{"f32", "f32", "f32.16", 32}, {"bf16", "bf16", "b16.16", 16}};
+constexpr Format kFormats[] = {
+    {"f32", "f32", "f32.16"},           {"bf16", "bf16", "b16.16"},
+    {"int8", "f32", "q8.16"},           {"int4:g32", "f32", "q4.32.16"},
+    {"int4:g64", "f32", "q4.64.16"},    {"int4:g64:asym", "f32", "q4.64.16.z"},
+    {"int4x2:g64", "f32", "q4x2.64.16"}};
 
 struct Shape {
   int64_t rows, depth, columns;
@@ -157,17 +162,29 @@ constexpr Shape kTinyShapes[] = {{1, 96, 40}, {16, 64, 33}};
 
 bool timeMatmul(Team &team, const Format &format, Shape shape, Bounds bounds, int rounds) {
   std::string n = std::to_string(shape.columns), k = std::to_string(shape.depth);
+  std::optional<cpu::QuantLayout> quantized = cpu::QuantLayout::parse(format.layout);
+  int64_t rowBytes = 4 * shape.depth, weightBytes = (shape.columns + 15) / 16 * 16 * shape.depth *
+                                                    (std::string(format.element) == "bf16" ? 2 : 4);
   std::string lhs = "tensor<?x" + k + "xf32, #llm.dims<[s0, " + k + "]>>",
               result = "tensor<?x" + n + "xf32, #llm.dims<[s0, " + n + "]>>",
-              rhs = "tensor<" + k + "x" + n + "x" + format.element + ", \"" + format.layout + "\">";
+              rhs = "tensor<" + k + "x" + n + "x" + format.element + ", \"" + format.layout + "\">",
+              attribute;
+  if (quantized) {
+    int64_t group = quantized->activationGroup();
+    rowBytes = llm::QuantizedRecord{group}.rowBytes(shape.depth);
+    weightBytes = quantized->weightBytes(shape.depth, shape.columns);
+    std::string bytes = std::to_string(rowBytes);
+    lhs = "tensor<?x" + bytes + "xui8, #llm.dims<[s0, " + bytes + "]>>";
+    attribute = " quantized " + std::to_string(group);
+  }
   std::string text = "rt.kernel @k label \"m\" sizes 1 {\n^bb0(%a: " + lhs + ", %w: " + rhs +
-                     "):\n  %m = llm.matmul %a, %w : " + lhs + ", " + rhs + " -> " + result +
-                     "\n  rt.yield %m : " + result + "\n}\n";
+                     "):\n  %m = llm.matmul %a, %w" + attribute + " : " + lhs + ", " + rhs +
+                     " -> " + result + "\n  rt.yield %m : " + result + "\n}\n";
   auto runner = KernelRunner::compile(text, {cpu::hostIsaLevel().name.str()});
   if (!runner)
     return false;
-  size_t weightBytes = size_t((shape.columns + 15) / 16 * 16 * shape.depth * format.bits / 8);
-  Memory weight(weightBytes, 0x3C), lhsBytes(size_t(shape.rows * shape.depth * 4), 0x3C),
+  // Bytes that are harmless as numbers of every type.
+  Memory weight(size_t(weightBytes), 0x2C), lhsBytes(size_t(shape.rows * rowBytes), 0x2C),
       out(size_t(shape.rows * shape.columns * 4));
   void *buffers[] = {lhsBytes.data, weight.data, out.data};
   std::vector<std::unique_ptr<Memory>> scratch;
@@ -180,7 +197,7 @@ bool timeMatmul(Team &team, const Format &format, Shape shape, Bounds bounds, in
   });
   double flops = 2.0 * double(shape.rows) * double(shape.depth) * double(shape.columns) / seconds,
          bytes = double(weightBytes) / seconds;
-  std::printf("%-5s %ld thr  M %4ld K %5ld N %6ld  %9.3f ms  %6.1f GB/s (%3.0f %% of read)  %6.1f "
+  std::printf("%-13s %ld thr  M %4ld K %5ld N %6ld  %9.3f ms  %6.1f GB/s (%3.0f %% of read)  %6.1f "
               "GOPS (%3.0f %% of f32 peak)\n",
               format.name, long(team.workers), long(shape.rows), long(shape.depth),
               long(shape.columns), seconds * 1e3, bytes / 1e9, 100 * bytes / bounds.bytes,

@@ -309,7 +309,7 @@ struct AbsorbTranspose : OpRewritePattern<MatmulOp> {
         return failure();
     }
     rewriter.replaceOpWithNewOp<MatmulOp>(op, op.getType(), op.getLhs(), transpose.getInput(),
-                                          !op.getTransposeRhs());
+                                          !op.getTransposeRhs(), op.getQuantizedAttr());
     return success();
   }
 };

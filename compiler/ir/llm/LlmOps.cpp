@@ -4,6 +4,7 @@
 #include "compiler/ir/llm/LlmDialect.h"
 
 #include "compiler/ir/llm/Dims.h"
+#include "compiler/ir/llm/QuantizedRows.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -108,8 +109,36 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("operands must have at least two dimensions");
   AffineExpr k = dimsOf(lhs).back();
   AffineExpr other = dimsOf(rhs)[rhs.getRank() - (getTransposeRhs() ? 1 : 2)];
+  if (std::optional<int64_t> group = getQuantized()) {
+    std::optional<int64_t> depth = constantOf(other);
+    if (!QuantizedRecord::isGroup(*group) || rhs.getRank() != 2 || !depth)
+      return emitOpError("takes a quantized left side with groups of 32 or 64, and a right side "
+                         "of rank 2 and known depth");
+    int64_t bytes = QuantizedRecord{*group}.rowBytes(*depth);
+    if (!lhs.getElementType().isUnsignedInteger(8) || !isConstant(k, bytes))
+      return emitOpError("needs ") << bytes << " bytes (ui8) a row on its left side, not " << lhs;
+    return success();
+  }
   if (k != other)
     return emitOpError("contracts different sizes of ") << lhs << " and " << rhs;
+  return success();
+}
+
+LogicalResult QuantizeOp::verify() {
+  auto input = cast<RankedTensorType>(getInput().getType()),
+       result = cast<RankedTensorType>(getResult().getType());
+  SmallVector<AffineExpr> dims = dimsOf(input), resultDims = dimsOf(result);
+  int64_t group = getGroup();
+  if (!QuantizedRecord::isGroup(group))
+    return emitOpError("has groups of 32 or 64, not ") << group;
+  std::optional<int64_t> depth = dims.empty() ? std::nullopt : constantOf(dims.back());
+  if (!input.getElementType().isF32() || !depth)
+    return emitOpError("needs f32 and a known last dimension, not ") << input;
+  int64_t bytes = QuantizedRecord{group}.rowBytes(*depth);
+  if (!result.getElementType().isUnsignedInteger(8) || resultDims.size() != dims.size() ||
+      !isConstant(resultDims.back(), bytes) ||
+      ArrayRef(resultDims).drop_back() != ArrayRef(dims).drop_back())
+    return emitOpError("gives ") << bytes << " bytes (ui8) a row, not " << result;
   return success();
 }
 

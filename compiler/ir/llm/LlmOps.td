@@ -366,18 +366,39 @@ def Llm_MatmulOp : Llm_Op<"matmul", [Pure]> {
   let description = [{
     `result[.., m, n] = sum_k lhs[.., m, k] * rhs[.., k, n]`, accumulated in f32 (f64 for f64).
     With `transpose_rhs` the right side is stored `[.., n, k]`. Both ranks are at least 2.
+    With `quantized` the left side is what `llm.quantize` makes of an f32 tensor with that group;
+    the product is that of the quantized values, added exactly within a group.
     ```mlir
     %r = llm.matmul %a, %b transpose_rhs : tensor<2x4x8xf32>, tensor<16x8xf32> -> tensor<2x4x16xf32>
+    %q = llm.quantize %x group 64 : tensor<4x100xf32> -> tensor<4x160xui8>
+    %s = llm.matmul %q, %w quantized 64 : tensor<4x160xui8>, tensor<100x16xf32> -> tensor<4x16xf32>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transposeRhs);
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, UnitAttr:$transposeRhs,
+                       OptionalAttr<I64Attr>:$quantized);
   let results = (outs AnyRankedTensor:$result);
   let hasVerifier = 1;
   let assemblyFormat = [{
-    $lhs `,` $rhs (`transpose_rhs` $transposeRhs^)? attr-dict
+    $lhs `,` $rhs (`transpose_rhs` $transposeRhs^)? (`quantized` $quantized^)? attr-dict
     `:` type($lhs) `,` type($rhs) `->` type($result)
   }];
   let hasCanonicalizer = 1;
+}
+
+def Llm_QuantizeOp : Llm_Op<"quantize", [Pure]> {
+  let summary = "Rows in 8 bits, for products with quantized weights";
+  let description = [{
+    Cuts the last dimension into groups and rounds each (half to even) to integers in [-127, 127]
+    with a scale of its own, max|x| / 127. A group that holds NaN or an infinity gets the scale NaN.
+    The result is opaque: a record per group with what kernels read (`QuantizedRows.h`).
+    ```mlir
+    %q = llm.quantize %x group 64 : tensor<4x100xf32> -> tensor<4x160xui8>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$group);
+  let results = (outs AnyRankedTensor:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = "$input `group` $group attr-dict `:` type($input) `->` type($result)";
 }
 
 //===----------------------------------------------------------------------===//

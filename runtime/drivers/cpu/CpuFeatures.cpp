@@ -55,9 +55,10 @@ constexpr Feature kFeatures[] = {
     {"avx512cd", "avx512", 7, kEbx, 28, kZmmState},
     {"avx512bw", "avx512", 7, kEbx, 30, kZmmState},
     {"avx512vl", "avx512", 7, kEbx, 31, kZmmState},
+    {"avx512_vnni", "avx512vnni", 7, kEcx, 11, kZmmState},
 };
 /// Lowest first; each includes the ones before it.
-constexpr std::string_view kLevels[] = {"avx2", "avx512"};
+constexpr std::string_view kLevels[] = {"avx2", "avx512", "avx512vnni"};
 
 std::array<uint32_t, 4> cpuid(uint32_t leaf) {
   std::array<uint32_t, 4> regs{};

@@ -4,6 +4,9 @@
 // loops must not store vectors to the stack.
 #include "tests/unit/codegen/KernelRunner.h"
 
+#include "codegen/cpu/QuantLayout.h"
+#include "compiler/ir/llm/QuantizedRows.h"
+
 #include <cstdio>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -61,7 +64,8 @@ size_t countHotLoops(const std::vector<Instruction> &code, std::string &spilled)
     std::string stores;
     for (size_t j = i; j-- > 0 && code[j].address >= target;) {
       const std::string &text = code[j].text;
-      multiplies |= text.find("vfmadd") != std::string::npos;
+      for (const char *name : {"vfmadd", "vpmaddubsw", "vpmaddwd", "vpdpbusd"})
+        multiplies |= text.find(name) != std::string::npos;
       size_t comma = text.rfind(',');
       bool move =
           text.find("vmovup") != std::string::npos || text.find("vmovap") != std::string::npos;
@@ -99,6 +103,29 @@ TEST(Spills, HotLoopsKeepTheirTilesInRegisters) {
       size_t loops = countHotLoops(disassemble(image), spilled);
       EXPECT_GE(loops, 5u) << level << " " << weight;
       EXPECT_EQ(spilled, "") << level << " " << weight;
+    }
+}
+
+TEST(Spills, QuantizedHotLoopsToo) {
+  if (std::system("llvm-objdump-22 --version > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "llvm-objdump-22 is not installed";
+  for (const char *layout : {"q4.32.16", "q4.64.16", "q4.128.16.z", "q4x2.64.16", "q8.16"})
+    for (const char *level : {"avx2", "avx512", "avx512vnni"}) {
+      int64_t group = cpu::QuantLayout::parse(layout)->activationGroup();
+      std::string bytes = std::to_string(llm::QuantizedRecord{group}.rowBytes(1024));
+      std::string lhs = "tensor<?x" + bytes + "xui8, #llm.dims<[s0, " + bytes + "]>>",
+                  rhs = std::string("tensor<1024x128xf32, \"") + layout + "\">",
+                  result = "tensor<?x128xf32, #llm.dims<[s0, 128]>>";
+      std::string text = "rt.kernel @k label \"m\" sizes 1 {\n^bb0(%a: " + lhs + ", %w: " + rhs +
+                         "):\n  %m = llm.matmul %a, %w quantized " + std::to_string(group) + " : " +
+                         lhs + ", " + rhs + " -> " + result + "\n  rt.yield %m : " + result +
+                         "\n}\n";
+      std::string image = KernelRunner::compileImage(text, {level});
+      ASSERT_FALSE(image.empty());
+      std::string spilled;
+      size_t loops = countHotLoops(disassemble(image), spilled);
+      EXPECT_GE(loops, 5u) << level << " " << layout;
+      EXPECT_EQ(spilled, "") << level << " " << layout;
     }
 }
 

@@ -121,6 +121,7 @@ TEST(CpuFeatures, AgreesWithTheKernel) {
         {"avx512cd", "avx512cd"},
         {"avx512bw", "avx512bw"},
         {"avx512vl", "avx512vl"}}},
+      {"avx512vnni", {{"avx512_vnni", "avx512_vnni"}}},
   };
   std::string missing;
   for (const auto &level : levels) {
@@ -133,6 +134,7 @@ TEST(CpuFeatures, AgreesWithTheKernel) {
 
 TEST(CpuFeatures, LevelsAreOrdered) {
   EXPECT_LT(*isaLevelRank("avx2"), *isaLevelRank("avx512"));
+  EXPECT_LT(*isaLevelRank("avx512"), *isaLevelRank("avx512vnni"));
   EXPECT_FALSE(isaLevelRank("sse9"));
   EXPECT_FALSE(isaLevelRank(""));
   EXPECT_FALSE(cpuModelName().empty());
