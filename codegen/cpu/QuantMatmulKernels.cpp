@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tile is `rows` x 16 columns, whose f32 sums lie in the worker's own memory
-// (in L1) and get one multiply-add for each group. Few rows: four blocks of 16
+// A tile is some rows x 16 columns, whose f32 sums lie in the worker's own memory
+// and get one multiply-add for each group. Few rows: four blocks of 16
 // columns take turns, so that memory sees four streams, and nibbles are split
 // in registers. More rows: the nibbles of a block are split once into a panel
 // of bytes, which all rows then read.
@@ -33,9 +33,8 @@ constexpr unsigned kThinBlocks = 4;
 constexpr unsigned kInt4Heights16[] = {6, 4, 2, 1};
 constexpr unsigned kInt8Heights16[] = {4, 2, 1};
 constexpr unsigned kHeights32[] = {12, 6, 4, 2, 1};
-constexpr int64_t kMostTileRows = 16; // kThinRows * kThinBlocks, or a height
-/// Rows whose part of k stays in L2.
-constexpr int64_t kRowBlock = 192;
+/// Rows that share a panel: as many as stay in L2, within limits.
+constexpr int64_t kRowBlockBytes = 256 << 10, kLeastRowBlock = 48, kMostRowBlock = 192;
 /// k of a panel: 16 KB of bytes.
 constexpr int64_t kPanelDepth = 1024;
 
@@ -82,6 +81,20 @@ struct WeightGroup {
   Values corrections; ///< i32: 8 - zero point; empty: 0
 };
 
+/// Has LLVM unroll the loop that gives `result` by `count`: whole, it would load everything at once
+/// and spill.
+void unrollBy(Value result, int32_t count) {
+  auto loop = result.getDefiningOp<scf::ForOp>();
+  MLIRContext *context = loop.getContext();
+  auto unroll = LLVM::LoopUnrollAttr::get(
+      context, /*disable=*/{}, IntegerAttr::get(IntegerType::get(context, 32), count),
+      /*runtimeDisable=*/{}, /*full=*/{}, /*followupUnrolled=*/{}, /*followupRemainder=*/{},
+      /*followupAll=*/{});
+  loop->setAttr("loop_annotation",
+                LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {},
+                                              {}, {}, {}, {}, {}));
+}
+
 class QuantMatmulEmitter {
 public:
   QuantMatmulEmitter(KernelEmitter &e, QuantMatmul matmul)
@@ -105,6 +118,12 @@ private:
   int64_t allBlocks() const { return llvm::divideCeil(columns, kBlockColumns); }
   unsigned vectorsPerBlock() const { return kBlockColumns / e.isa.lanes; }
   int64_t recordsPerGroup() const { return layout.group / record.group; }
+  int64_t panelGroups() const { return kPanelDepth / layout.group; }
+  /// Rows of a row block, a multiple of 12.
+  int64_t mostRows() const {
+    int64_t fitting = kRowBlockBytes / record.rowBytes(depth);
+    return std::clamp(fitting, kLeastRowBlock, kMostRowBlock) / 12 * 12;
+  }
   Value bytes(Value pointer, Value offset) { return e.address(pointer, offset, b.getI8Type()); }
   Value bytes(Value pointer, int64_t offset) { return bytes(pointer, e.index(offset)); }
   Value blockAt(Value block) { return bytes(rhs, e.mul(block, e.index(layout.blockBytes(depth)))); }
@@ -123,15 +142,15 @@ private:
   void emitThinTile(unsigned rows, Value block, Value count);
   void emitBlocked(Value rows);
   void emitPanel(Value block, Value groupLow, Value groupHigh);
-  void emitTile(Value row, Value block, unsigned height, Value groupLow, Value groupHigh);
-  /// Moves a tile's sums to the result, through scales of whole columns and the epilogue.
-  void finishTile(Value sums, Value row, Value block, unsigned height);
-  /// Moves raw sums between a tile and the result.
-  void exchange(Value sums, Value row, Value block, unsigned height, bool load);
+  void emitBlock(Value block, Value rowLow, Value rowHigh);
+  void emitTile(Value row, Value block, unsigned height, Value groupLow, Value groupHigh,
+                Value sums);
+  /// Moves sums to the result, through scales of whole columns and the epilogue.
+  void finishTile(Value sums, Value row, Value block, Value height);
   /// `body` for each vector of a tile: its place in the tile, row, column, place in the result.
   using VectorBody =
       llvm::function_ref<void(Value inTile, Value row, Value column, Value at, Value mask)>;
-  void forEachVector(Value row, Value block, unsigned height, VectorBody body);
+  void forEachVector(Value row, Value block, Value height, VectorBody body);
 
   KernelEmitter &e;
   ImplicitLocOpBuilder &b;
@@ -228,6 +247,7 @@ void QuantMatmulEmitter::addGroup(unsigned rows, Value activations, const Weight
                     stepAll(nibbles, bytes(at, 4), inner);
                     return inner;
                   });
+  unrollBy(chains[0], chains.size() < 8 ? 2 : 1);
   for (unsigned r = 0; r < rows; ++r) {
     Value from = rowOf(r, activations);
     Value scale =
@@ -250,10 +270,10 @@ void QuantMatmulEmitter::clear(Value sums, Value count) {
   e.loop(e.index(0), count, [&](Value at) { tile.store(tile.zero(), sums, at); }, e.isa.lanes);
 }
 
-void QuantMatmulEmitter::forEachVector(Value row, Value block, unsigned height, VectorBody body) {
+void QuantMatmulEmitter::forEachVector(Value row, Value block, Value height, VectorBody body) {
   int64_t lanes = e.isa.lanes, rest = columns % kBlockColumns;
   auto visit = [&](int64_t count) {
-    e.loop(e.index(0), e.index(height), [&](Value r) {
+    e.loop(e.index(0), height, [&](Value r) {
       Value first = e.mul(block, e.index(kBlockColumns));
       Value start = e.mul(e.add(row, r), e.index(columns));
       auto at = [&](Value inBlock, Value mask) {
@@ -271,16 +291,7 @@ void QuantMatmulEmitter::forEachVector(Value row, Value block, unsigned height, 
     e.when(e.equal(block, e.index(fullBlocks())), [&] { visit(rest); });
 }
 
-void QuantMatmulEmitter::exchange(Value sums, Value row, Value block, unsigned height, bool load) {
-  forEachVector(row, block, height, [&](Value inTile, Value, Value, Value at, Value mask) {
-    if (load)
-      tile.store(tile.load(result, at, mask), sums, inTile);
-    else
-      tile.store(tile.load(sums, inTile), result, at, mask);
-  });
-}
-
-void QuantMatmulEmitter::finishTile(Value sums, Value row, Value block, unsigned height) {
+void QuantMatmulEmitter::finishTile(Value sums, Value row, Value block, Value height) {
   Value columnScales = bytes(blockAt(block), layout.blockBytes(depth) - 64);
   bool vectorized = epilogue.isEmpty() || epilogue.supported();
   forEachVector(row, block, height, [&](Value inTile, Value r, Value n, Value at, Value mask) {
@@ -295,7 +306,7 @@ void QuantMatmulEmitter::finishTile(Value sums, Value row, Value block, unsigned
     return;
   KernelEmitter::IndexList sizes = e.sizes(op.getType());
   Value first = e.mul(block, e.index(kBlockColumns));
-  e.loop(row, e.add(row, e.index(height)), [&](Value r) {
+  e.loop(row, e.add(row, height), [&](Value r) {
     KernelEmitter::IndexList indices = e.delinear(r, ArrayRef(sizes).drop_back());
     indices.push_back(Value());
     Value last = e.min(e.add(first, e.index(kBlockColumns)), e.index(columns));
@@ -333,7 +344,7 @@ void QuantMatmulEmitter::emitThinTile(unsigned rows, Value block, Value count) {
   });
   e.loop(e.index(0), count, [&](Value i) {
     finishTile(e.address(sumsMemory, e.mul(i, e.index(tileFloats)), b.getF32Type()), e.index(0),
-               e.add(block, i), rows);
+               e.add(block, i), e.index(rows));
   });
 }
 
@@ -375,12 +386,7 @@ void QuantMatmulEmitter::emitPanel(Value block, Value groupLow, Value groupHigh)
 }
 
 void QuantMatmulEmitter::emitTile(Value row, Value block, unsigned height, Value groupLow,
-                                  Value groupHigh) {
-  Value first = e.equal(groupLow, e.index(0));
-  bool whole = layout.groups(depth) * layout.group <= kPanelDepth;
-  if (!whole)
-    e.when(e.negate(first), [&] { exchange(sumsMemory, row, block, height, /*load=*/true); });
-  e.when(first, [&] { clear(sumsMemory, e.index(int64_t(height) * kBlockColumns)); });
+                                  Value groupHigh, Value sums) {
   Value rowStart = bytes(lhs, e.mul(row, e.index(record.rowBytes(depth))));
   int64_t partPanel = record.group * kBlockColumns;
   Value panelStart = layout.isInt4()
@@ -399,48 +405,45 @@ void QuantMatmulEmitter::emitTile(Value row, Value block, unsigned height, Value
     Value lines = bytes(panelStart, e.mul(number, e.index(recordsPerGroup() * partPanel)));
     for (int64_t part = 0; part < recordsPerGroup(); ++part) {
       weights.lines = bytes(lines, part * partPanel);
-      addGroup(height, bytes(records, part * record.bytes()), weights, sumsMemory);
+      addGroup(height, bytes(records, part * record.bytes()), weights, sums);
     }
   });
-  auto finish = [&] { finishTile(sumsMemory, row, block, height); };
-  if (whole) {
-    finish();
-    return;
-  }
-  Value last = e.equal(groupHigh, e.index(layout.groups(depth)));
-  e.when(last, finish);
-  e.when(e.negate(last), [&] { exchange(sumsMemory, row, block, height, /*load=*/false); });
 }
 
-void QuantMatmulEmitter::emitBlocked(Value rows) {
-  Value perRowBlock = e.index(allBlocks()), rowBlock = e.index(kRowBlock);
-  Value rowBlocks = e.divide(e.add(rows, e.index(kRowBlock - 1)), rowBlock);
-  int64_t panelGroups = kPanelDepth / layout.group;
+/// All of k for one block of columns and the rows that share its panel.
+void QuantMatmulEmitter::emitBlock(Value block, Value rowLow, Value rowHigh) {
   ArrayRef<unsigned> heights = kHeights32;
   if (e.isa.registers < 32)
     heights = layout.isInt4() ? ArrayRef(kInt4Heights16) : ArrayRef(kInt8Heights16);
+  Value rows = e.sub(rowHigh, rowLow), width = e.index(kBlockColumns);
+  clear(sumsMemory, e.mul(rows, width));
+  e.loop(
+      e.index(0), e.index(layout.groups(depth)),
+      [&](Value group) {
+        Value groupHigh =
+            e.min(e.add(group, e.index(panelGroups())), e.index(layout.groups(depth)));
+        if (layout.isInt4())
+          emitPanel(block, group, groupHigh);
+        tile.forEachRows(rowLow, rowHigh, heights, [&](Value row, unsigned height) {
+          Value sums = e.address(sumsMemory, e.mul(e.sub(row, rowLow), width), b.getF32Type());
+          emitTile(row, block, height, group, groupHigh, sums);
+        });
+      },
+      panelGroups());
+  finishTile(sumsMemory, rowLow, block, rows);
+}
+
+void QuantMatmulEmitter::emitBlocked(Value rows) {
+  // Row blocks of equal height, in whole tiles.
+  Value most = e.index(mostRows()), step = e.index(6);
+  auto quotient = [&](Value x, Value y) { return e.divide(e.add(x, e.sub(y, e.index(1))), y); };
+  Value rowBlocks = e.max(quotient(rows, most), e.index(1));
+  Value height = e.mul(quotient(quotient(rows, rowBlocks), step), step);
+  Value perRowBlock = e.index(allBlocks());
   e.partition(e.mul(rowBlocks, perRowBlock), [&](Value low, Value high) {
-    Value first = e.divide(low, perRowBlock),
-          last = e.divide(e.add(high, e.index(allBlocks() - 1)), perRowBlock);
-    e.loop(first, last, [&](Value part) {
-      Value start = e.mul(part, perRowBlock), rowLow = e.mul(part, rowBlock);
-      Value rowHigh = e.min(rows, e.add(rowLow, rowBlock));
-      Value blockLow = e.max(e.sub(low, start), e.index(0)),
-            blockHigh = e.min(e.sub(high, start), perRowBlock);
-      e.loop(
-          e.index(0), e.index(layout.groups(depth)),
-          [&](Value group) {
-            Value groupHigh =
-                e.min(e.add(group, e.index(panelGroups)), e.index(layout.groups(depth)));
-            e.loop(blockLow, blockHigh, [&](Value block) {
-              if (layout.isInt4())
-                emitPanel(block, group, groupHigh);
-              tile.forEachRows(rowLow, rowHigh, heights, [&](Value row, unsigned height) {
-                emitTile(row, block, height, group, groupHigh);
-              });
-            });
-          },
-          panelGroups);
+    e.loop(low, high, [&](Value task) {
+      Value rowLow = e.min(e.mul(e.divide(task, perRowBlock), height), rows);
+      emitBlock(e.rest(task, perRowBlock), rowLow, e.min(rows, e.add(rowLow, height)));
     });
   });
 }
@@ -452,12 +455,11 @@ LogicalResult QuantMatmulEmitter::emit() {
     e.scratchBytes += uint64_t(size);
     return start;
   };
-  int64_t panelGroups = kPanelDepth / layout.group;
-  sumsMemory = reserve(kMostTileRows * kBlockColumns * 4);
+  sumsMemory = reserve(std::max<int64_t>(kThinRows * kThinBlocks, mostRows()) * kBlockColumns * 4);
   if (layout.isInt4()) {
     panel = reserve(kPanelDepth * kBlockColumns);
-    panelScales = reserve(panelGroups * kBlockColumns * 4);
-    panelCorrections = reserve(panelGroups * kBlockColumns * 4);
+    panelScales = reserve(panelGroups() * kBlockColumns * 4);
+    panelCorrections = reserve(panelGroups() * kBlockColumns * 4);
   }
   KernelEmitter::IndexList sizes = e.sizes(op.getType());
   Value rows = e.product(ArrayRef(sizes).drop_back());
