@@ -53,11 +53,10 @@ void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
   }
   passes.addPass(createLayoutKvCache({.format = options.kvCache}));
   passes.addPass(createNarrowWeights({.format = options.weights}));
-  if (options.optimize)
-    passes.addPass(createQuantizeActivations());
   passes.addPass(createAssignDevices({.map = options.devices}));
   if (options.optimize) {
     passes.addPass(createHoistReshapes());
+    passes.addPass(createQuantizeActivations()); // finds norms that reshapes hid
     passes.addPass(createFuseAppends());
     passes.addPass(createFuseElementwise());
   }

@@ -73,6 +73,7 @@ void QuantizeActivationsPass::joinNorm(llm::QuantizeOp quantize) {
   if (!norm->hasOneUse())
     results.push_back(norm->getResult(0));
   auto fusion = llm::FusionOp::create(builder, norm->getLoc(), ValueRange(results).getTypes());
+  fusion->setDiscardableAttrs(norm->getDiscardableAttrDictionary());
   Block *body = builder.createBlock(&fusion.getBody());
   for (auto [value, replacement] : llvm::zip_equal(results, fusion.getResults()))
     value.replaceAllUsesExcept(replacement, quantize);
@@ -98,7 +99,8 @@ void QuantizeActivationsPass::quantize(Block &block) {
     if (!quantize) {
       OpBuilder builder(matmul);
       Operation *norm = input.getDefiningOp();
-      bool join = isLastDimensionNorm(norm);
+      bool join = isLastDimensionNorm(norm) &&
+                  norm->getAttr(rt::kDeviceAttr) == matmul->getAttr(rt::kDeviceAttr);
       if (join)
         builder.setInsertionPointAfter(norm); // other users of the norm may come first
       SmallVector<AffineExpr> dims = llm::dimsOf(lhs);
@@ -106,6 +108,7 @@ void QuantizeActivationsPass::quantize(Block &block) {
       quantize = llm::QuantizeOp::create(
           builder, matmul.getLoc(),
           llm::tensorOf(dims, builder.getIntegerType(8, /*isSigned=*/false)), input, group);
+      quantize->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());
       if (join && llvm::none_of(behindNorms,
                                 [&](llm::QuantizeOp other) { return other.getInput() == input; }))
         behindNorms.push_back(quantize);
