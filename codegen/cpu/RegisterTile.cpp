@@ -91,14 +91,18 @@ Values RegisterTile::multiply(const TileRows &rows, const TileColumns &columns, 
                     e.index(columns.prefetch), b.getI8Type()),
           /*rw=*/0, /*hint=*/3, /*cache=*/1);
   };
+  size_t width = columns.groups.size() * columns.perGroup;
+  auto wordAt = [&](Value line, size_t v) {
+    Value group = columns.groups[v / columns.perGroup];
+    Value at = e.add(e.mul(line, e.index(pairs ? 16 : columns.stride)),
+                     e.index(int64_t(v % columns.perGroup) * lanes));
+    return pairs ? e.loadVector(group, at, i32, lanes)
+                 : loadAs(columns.element ? columns.element : f32, group, at, lanes);
+  };
   auto words = [&](Value line) {
     Values all;
-    for (Value group : columns.groups)
-      for (unsigned v = 0; v < columns.perGroup; ++v) {
-        Value at = e.add(e.mul(line, e.index(pairs ? 16 : columns.stride)), e.index(v * lanes));
-        all.push_back(pairs ? e.loadVector(group, at, i32, lanes)
-                            : loadAs(columns.element ? columns.element : f32, group, at, lanes));
-      }
+    for (size_t v = 0; v < width; ++v)
+      all.push_back(wordAt(line, v));
     return all;
   };
   auto half = [&](ArrayRef<Value> words, bool odd) {
@@ -107,28 +111,36 @@ Values RegisterTile::multiply(const TileRows &rows, const TileColumns &columns, 
       halves.push_back(widenPairs(word, odd));
     return halves;
   };
-  // Word by word where the factors of two k fit beside the sums: few values live at a time.
+  // Word by word for few rows, whose factors fit beside the sums: each word is loaded where it is
+  // used, so that few live at a time.
+  bool wordByWord = rows.rows.size() <= 2 && rows.rows.size() < width;
   auto byWords = [&](Value line, Values &inner) {
-    Value k = e.mul(line, e.index(2)), next = e.add(k, e.index(1));
-    Values even, odd;
+    Value k = pairs ? e.mul(line, e.index(2)) : line;
+    Values first, second; // of a pair of k
     for (Value row : rows.rows) {
-      even.push_back(broadcast(e.load(row, k, f32)));
-      odd.push_back(broadcast(e.load(row, next, f32)));
+      auto factor = [&](Value at) {
+        return broadcast(e.load(row, rows.step == 1 ? at : e.mul(at, e.index(rows.step)), f32));
+      };
+      first.push_back(factor(k));
+      if (pairs)
+        second.push_back(factor(e.add(k, e.index(1))));
     }
-    size_t width = columns.groups.size() * columns.perGroup;
-    for (auto [v, word] : llvm::enumerate(words(line)))
+    for (size_t v = 0; v < width; ++v) {
+      Value word = wordAt(line, v);
       for (size_t r = 0; r < rows.rows.size(); ++r) {
         Value &sum = inner[r * width + v];
-        sum = math::FmaOp::create(b, even[r], widenPairs(word, false), sum);
-        sum = math::FmaOp::create(b, odd[r], widenPairs(word, true), sum);
+        sum = math::FmaOp::create(b, first[r], pairs ? widenPairs(word, false) : word, sum);
+        if (pairs)
+          sum = math::FmaOp::create(b, second[r], widenPairs(word, true), sum);
       }
+    }
   };
   auto loop =
       e.loop(lineOf(low), lineOf(high), ArrayRef<Value>(sums), [&](Value line, ValueRange carried) {
         Values inner(carried.begin(), carried.end());
         if (columns.prefetch)
           prefetch(e.mul(line, e.index(pairs ? 16 : columns.stride)));
-        if (pairs && rows.rows.size() <= 2 && rows.step == 1) {
+        if (wordByWord) {
           byWords(line, inner);
           return inner;
         }

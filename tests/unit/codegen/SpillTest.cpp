@@ -87,8 +87,8 @@ TEST(Spills, HotLoopsKeepTheirTilesInRegisters) {
        {"300x128xf32, \"f32.16\"", "300x128xbf16, \"b16.16\"", "1024x128xf32, \"f32.16\"",
         "1024x128xbf16, \"b16.16\"", "1024x128xf16, \"h16.16\""})
     for (const char *level : {"avx2", "avx512"}) {
-      // Known weakness: among the tiles of a few rows by narrow weights some still spill a vector.
-      if (std::string(weight).find("xf32") == std::string::npos && std::string(level) == "avx2")
+      // Known weakness: three rows by f16 spill one vector.
+      if (std::string(weight).find("xf16") != std::string::npos && std::string(level) == "avx2")
         continue;
       std::string depth(weight, std::string(weight).find('x'));
       std::string lhs = "tensor<?x" + depth + "xf32, #llm.dims<[s0, " + depth + "]>>",
