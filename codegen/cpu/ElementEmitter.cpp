@@ -295,6 +295,22 @@ Value ElementEmitter::ofRope(RopeOp op, ArrayRef<Value> indices) {
       [&] { return element(op.getInput(), indices); });
 }
 
+Value ElementEmitter::ofKvConcat(KvConcatOp op, ArrayRef<Value> indices) {
+  Value room = e.size(dimsOf(op.getPast().getType())[2]),
+        tokens = e.size(dimsOf(op.getFresh().getType())[2]), token = indices[2];
+  Value length = ScalarOps(e.b).cast(element(op.getLengths(), {indices[0], e.index(0)}),
+                                     elementTypeOf(op.getLengths()), e.b.getI64Type());
+  length = e.max(e.index(0), e.min(length, room));
+  Value place = e.sub(token, length);
+  Value isFresh = arith::CmpIOp::create(e.b, arith::CmpIPredicate::ult, place, tokens);
+  IndexList at(indices);
+  at[2] = place;
+  Type type = signlessType(elementTypeOf(op.getResult()));
+  return e.choose(
+      isFresh, type, [&] { return element(op.getFresh(), at); },
+      [&] { return guarded(e.less(token, room), op.getPast(), indices); });
+}
+
 Value ElementEmitter::elementOf(Operation *op, ArrayRef<Value> indices) {
   return TypeSwitch<Operation *, Value>(op)
       .Case([&](ConstantOp constant) -> Value {
@@ -354,6 +370,7 @@ Value ElementEmitter::elementOf(Operation *op, ArrayRef<Value> indices) {
       .Case([&](GatherElementsOp gather) { return ofGatherElements(gather, indices); })
       .Case([&](GatherNdOp gather) { return ofGatherNd(gather, indices); })
       .Case([&](RopeOp rope) { return ofRope(rope, indices); })
+      .Case([&](KvConcatOp concat) { return ofKvConcat(concat, indices); })
       .Default([](Operation *) { return Value(); });
 }
 

@@ -52,6 +52,7 @@ private:
   mlir::Value ofGatherElements(llm::GatherElementsOp op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofGatherNd(llm::GatherNdOp op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofRope(llm::RopeOp op, llvm::ArrayRef<mlir::Value> indices);
+  mlir::Value ofKvConcat(llm::KvConcatOp op, llvm::ArrayRef<mlir::Value> indices);
   /// The element where `inside` holds, else 0, without touching memory.
   mlir::Value guarded(mlir::Value inside, mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
 

@@ -21,8 +21,9 @@ static auto keyOf(const OpRow &row) {
 ArrayRef<OpRow> allRows() {
   static const std::vector<OpRow> rows = [] {
     std::vector<OpRow> all;
-    for (ArrayRef<OpRow> family : {attentionRows(), controlRows(), elementwiseRows(), indexRows(),
-                                   mathRows(), normRows(), shapeRows()})
+    for (ArrayRef<OpRow> family :
+         {attentionRows(), contribAttentionRows(), contribRows(), controlRows(),
+          elementwiseRows(), indexRows(), mathRows(), normRows(), shapeRows()})
       all.insert(all.end(), family.begin(), family.end());
     llvm::sort(all, [](const OpRow &a, const OpRow &b) { return keyOf(a) < keyOf(b); });
     return all;

@@ -40,6 +40,8 @@ void printSupportTable(llvm::raw_ostream &os);
 
 // The families, each sorted by op.
 llvm::ArrayRef<OpRow> attentionRows();
+llvm::ArrayRef<OpRow> contribAttentionRows();
+llvm::ArrayRef<OpRow> contribRows();
 llvm::ArrayRef<OpRow> controlRows();
 llvm::ArrayRef<OpRow> elementwiseRows();
 llvm::ArrayRef<OpRow> indexRows();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The vocabulary of exporters' input and output names, in one table.
-#include "compiler/ir/llm/Dims.h"
+#include "compiler/ir/llm/Symbols.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -70,13 +70,13 @@ StringRef nameOfOutput(func::FuncOp function, unsigned i) {
 }
 
 /// The dimension in which a present is longer than its past, if exactly one differs.
-std::optional<unsigned> growingAxis(Type past, Type present) {
+std::optional<unsigned> growingAxis(Type past, Type present, const llm::Symbols &symbols) {
   SmallVector<AffineExpr> before = llm::dimsOf(past), after = llm::dimsOf(present);
   std::optional<unsigned> axis;
   if (before.size() != after.size())
     return std::nullopt;
   for (unsigned i = 0; i < before.size(); ++i)
-    if (before[i] != after[i]) {
+    if (symbols.checked(before[i]) != symbols.checked(after[i])) {
       if (axis)
         return std::nullopt;
       axis = i;
@@ -101,6 +101,7 @@ void AssignRolesPass::pair(func::FuncOp function, unsigned input, unsigned outpu
 }
 
 void AssignRolesPass::assignByStructure(func::FuncOp function) {
+  llm::Symbols symbols(getOperation());
   OpBuilder b(&getContext());
   auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
   std::optional<SmallVector<AffineExpr>> ids;
@@ -115,7 +116,7 @@ void AssignRolesPass::assignByStructure(func::FuncOp function) {
     if (!past || function.getResultAttr(o, "llm.role") ||
         function.getArgAttr(past.getArgNumber(), "llm.role"))
       continue;
-    if (std::optional<unsigned> axis = growingAxis(past.getType(), value.getType()))
+    if (std::optional<unsigned> axis = growingAxis(past.getType(), value.getType(), symbols))
       pair(function, past.getArgNumber(), o, *axis);
   }
   if (hasLogits || !ids || ids->size() != 2)
@@ -142,6 +143,7 @@ void AssignRolesPass::assignByStructure(func::FuncOp function) {
 }
 
 void AssignRolesPass::assign(func::FuncOp function) {
+  llm::Symbols symbols(getOperation());
   OpBuilder b(&getContext());
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     for (const NamedRole &known : kInputRoles)
@@ -158,7 +160,7 @@ void AssignRolesPass::assign(func::FuncOp function) {
       if (cacheKey(nameOfInput(function, i), /*input=*/true) != key)
         continue;
       std::optional<unsigned> axis =
-          growingAxis(function.getArgument(i).getType(), function.getResultTypes()[o]);
+          growingAxis(function.getArgument(i).getType(), function.getResultTypes()[o], symbols);
       if (!axis)
         continue;
       pair(function, i, o, *axis);

@@ -204,7 +204,7 @@ private:
     auto role = function.getArgAttrOfType<StringAttr>(argument, kRole);
     return role ? role.getValue() : StringRef();
   }
-  bool mapSizes(func::FuncOp run, SizeMap &sizes, NearMiss &miss);
+  bool mapSizes(func::FuncOp run, const llm::Symbols &symbols, SizeMap &sizes, NearMiss &miss);
   Value madeInput(OpBuilder &builder, Location loc, StringRef role, RankedTensorType type);
   bool formCaches(Block &body, ArrayRef<Value> pasts, NearMiss &miss);
   func::FuncOp build(func::FuncOp run, llm::Symbols &symbols, NearMiss &miss);
@@ -212,7 +212,8 @@ private:
   AffineExpr sequence, past;
 };
 
-bool FormKvCachePass::mapSizes(func::FuncOp run, SizeMap &sizes, NearMiss &miss) {
+bool FormKvCachePass::mapSizes(func::FuncOp run, const llm::Symbols &symbols, SizeMap &sizes,
+                               NearMiss &miss) {
   MLIRContext *context = &getContext();
   AffineExpr one = getAffineConstantExpr(1, context), total = llm::canonical(sequence + past);
   bool hasPast = false, hasIds = false;
@@ -232,14 +233,14 @@ bool FormKvCachePass::mapSizes(func::FuncOp run, SizeMap &sizes, NearMiss &miss)
       wanted = {sequence};
     else if (role == "past" && dims.size() == 4 &&
              run.getArgAttrOfType<IntegerAttr>(i, "llm.cache_axis").getInt() == 2)
-      wanted = {one, dims[1], past, dims[3]};
+      wanted = {one, symbols.checked(dims[1]), past, symbols.checked(dims[3])};
     else
       return miss.stop(run, what + " has no meaning that a session knows");
     hasPast |= role == "past";
     hasIds |= role == "ids";
     if (dims.size() != wanted.size())
       return miss.stop(run, what + " has another rank than its role says");
-    if (role == "past" && (!llm::constantOf(dims[1]) || !llm::constantOf(dims[3])))
+    if (role == "past" && (!llm::constantOf(wanted[1]) || !llm::constantOf(wanted[3])))
       return miss.stop(run, what + " has no constant heads and size");
     for (auto [dim, value] : llvm::zip_equal(dims, wanted))
       if (!sizes.unify(dim, value))
@@ -336,7 +337,7 @@ func::FuncOp FormKvCachePass::build(func::FuncOp run, llm::Symbols &symbols, Nea
   sequence = symbols.named("session_seq", llm::SymbolKind::SessionSeq);
   past = symbols.named("session_past", llm::SymbolKind::SessionPast);
   SizeMap sizes(symbols);
-  if (!mapSizes(run, sizes, miss))
+  if (!mapSizes(run, symbols, sizes, miss))
     return {};
   std::optional<unsigned> logits;
   for (unsigned i = 0; i < run.getNumResults(); ++i) {
@@ -413,6 +414,12 @@ func::FuncOp FormKvCachePass::build(func::FuncOp run, llm::Symbols &symbols, Nea
       llm::DimsAttr::get(context, {zero, llm::canonical(sequence - 1), zero}),
       SmallVector<int64_t>{1, 1, 1});
   func::ReturnOp::create(builder, run.getLoc(), last);
+  // With one sequence's sizes known, pasts of various lengths turn out to be whole.
+  RewritePatternSet canonical(context);
+  for (RegisteredOperationName name : context->getRegisteredOperations())
+    if (name.getDialectNamespace() == "llm")
+      name.getCanonicalizationPatterns(canonical, context);
+  (void)applyPatternsGreedily(*session, std::move(canonical));
   if (!formCaches(*body, pasts, miss))
     return {};
   for (BlockArgument argument : llvm::reverse(removed))

@@ -314,10 +314,98 @@ struct AbsorbTranspose : OpRewritePattern<MatmulOp> {
   }
 };
 
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+/// The size, an expression, that all elements of an integer tensor are.
+AffineExpr uniformSize(Value value, int depth = 0) {
+  constexpr int kMaxDepth = 24;
+  MLIRContext *context = value.getContext();
+  Operation *op = value.getDefiningOp();
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!op || depth == kMaxDepth || !type.getElementType().isInteger() ||
+      type.getElementTypeBitWidth() < 32)
+    return {};
+  if (DenseElementsAttr splat = splatOf(value))
+    return getAffineConstantExpr(splat.getSplatValue<APInt>().getSExtValue(), context);
+  if (auto sizes = dyn_cast<SizesOp>(op))
+    return llvm::all_equal(sizes.getValues().getExprs()) && !sizes.getValues().getExprs().empty()
+               ? sizes.getValues().getExprs().front()
+               : AffineExpr();
+  if (isa<ReshapeOp, BroadcastOp>(op))
+    return uniformSize(op->getOperand(0), depth + 1);
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    AffineExpr each = reduce.getKind() == ReduceKind::Sum
+                          ? uniformSize(reduce.getInput(), depth + 1)
+                          : AffineExpr();
+    SmallVector<AffineExpr> dims = dimsOf(reduce.getInput().getType());
+    for (int64_t axis : reduce.getAxes())
+      each = each ? canonical(each * dims[axis]) : each;
+    return each;
+  }
+  auto elementwise = dyn_cast<ElementwiseOp>(op);
+  if (!elementwise || elementwise.getOperands_().size() > 2)
+    return {};
+  SmallVector<AffineExpr, 2> x;
+  for (Value operand : elementwise.getOperands_()) {
+    AffineExpr expr = uniformSize(operand, depth + 1);
+    if (!expr)
+      return {};
+    x.push_back(expr);
+  }
+  switch (elementwise.getKind()) {
+  case ElementKind::Cast:
+    return x[0];
+  case ElementKind::Add:
+    return canonical(x[0] + x[1]);
+  case ElementKind::Sub:
+    return canonical(x[0] - x[1]);
+  case ElementKind::Mul:
+    return canonical(x[0] * x[1]);
+  case ElementKind::Max:
+    return provablyNonNegative(canonical(x[0] - x[1]))   ? x[0]
+           : provablyNonNegative(canonical(x[1] - x[0])) ? x[1]
+                                                         : AffineExpr();
+  default:
+    return {};
+  }
+}
+
+/// A bound that sizes decide.
+struct FoldSizeBound : OpRewritePattern<ElementwiseOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ElementwiseOp op, PatternRewriter &rewriter) const override {
+    if (op.getKind() != ElementKind::Max)
+      return failure();
+    AffineExpr size = uniformSize(op.getResult());
+    if (!size)
+      return failure();
+    Type element = cast<RankedTensorType>(op.getType()).getElementType();
+    auto sizes = SizesOp::create(rewriter, op.getLoc(), RankedTensorType::get({}, element),
+                                 DimsAttr::get(op.getContext(), {size}));
+    rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getType(), sizes);
+    return success();
+  }
+};
+
+/// Pasts that all count whole.
+struct KvConcatToConcat : OpRewritePattern<KvConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(KvConcatOp op, PatternRewriter &rewriter) const override {
+    AffineExpr past = dimsOf(op.getPast().getType())[2], fresh = dimsOf(op.getFresh().getType())[2];
+    if (uniformSize(op.getLengths()) != past || dimsOf(op.getType())[2] != canonical(past + fresh))
+      return failure();
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), 2,
+                                          ValueRange{op.getPast(), op.getFresh()});
+    return success();
+  }
+};
+
 } // namespace
 
 void ElementwiseOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropNeutral, SimplifyPower, FormRsqrt, DropBroadcast>(context);
+  patterns.add<DropNeutral, SimplifyPower, FormRsqrt, DropBroadcast, FoldSizeBound>(context);
 }
 
 void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
@@ -338,6 +426,10 @@ void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRConte
 
 void ConcatOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<SimplifyConcat>(context);
+}
+
+void KvConcatOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<KvConcatToConcat>(context);
 }
 
 void MatmulOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {

@@ -591,6 +591,26 @@ def Llm_KvAppendOp : Llm_Op<"kv_append", [MemoryEffects<[MemWrite]>]> {
   }];
 }
 
+def Llm_KvConcatOp : Llm_Op<"kv_concat", [Pure]> {
+  let summary = "New tokens behind a past of another length in each sequence";
+  let description = [{
+    `past` is `(batch, heads, room, size)`, `fresh` `(batch, heads, tokens, size)`; `lengths[b, 0]`,
+    taken into `[0, room]`, says how many tokens of sequence `b`'s past count. Its fresh tokens
+    follow these. What lies behind is the past's, or 0 where the result is longer.
+    ```mlir
+    %k = llm.kv_concat %past, %fresh lengths %n
+        : tensor<2x4x8x64xf32>, tensor<2x4x1x64xf32>, tensor<2x1xi64> -> tensor<2x4x9x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$past, AnyRankedTensor:$fresh, AnyRankedTensor:$lengths);
+  let results = (outs AnyRankedTensor:$result);
+  let hasCanonicalizer = 1;
+  let assemblyFormat = [{
+    $past `,` $fresh `lengths` $lengths attr-dict
+    `:` type($past) `,` type($fresh) `,` type($lengths) `->` type($result)
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Fusion
 //===----------------------------------------------------------------------===//

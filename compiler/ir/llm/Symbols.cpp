@@ -288,6 +288,17 @@ void Symbols::requireAtMost(AffineExpr a, AffineExpr b, const Twine &message) {
   require(CheckKind::Le, a, b, message);
 }
 
+AffineExpr Symbols::checked(AffineExpr expr) const {
+  for (CheckAttr check : conditions) {
+    ArrayRef<AffineExpr> sides = check.getSides().getExprs();
+    if (check.getKind() == CheckKind::Eq && sides[0] == expr && constantOf(sides[1]))
+      return sides[1];
+    if (check.getKind() == CheckKind::Eq && sides[1] == expr && constantOf(sides[0]))
+      return sides[0];
+  }
+  return expr;
+}
+
 AffineExpr Symbols::decided(unsigned position) const {
   SymbolAttr symbol = symbols[position];
   if (symbol.getKind() != SymbolKind::Min)

@@ -61,6 +61,9 @@ public:
   void requireEqual(mlir::AffineExpr a, mlir::AffineExpr b, const llvm::Twine &message);
   void requireAtMost(mlir::AffineExpr a, mlir::AffineExpr b, const llvm::Twine &message);
 
+  /// The constant that a check equates `expr` with; else `expr`.
+  mlir::AffineExpr checked(mlir::AffineExpr expr) const;
+
   /// What a minimum is when a check decides it: with "s0 is at most 1024", min(s0, 1024) is s0.
   /// Null for other symbols.
   mlir::AffineExpr decided(unsigned position) const;

@@ -2,8 +2,8 @@
 //
 // Rows of attention and rotary embedding. Heads packed in the last dimension
 // are unpacked here, so that the rest of the compiler sees four dimensions.
-#include "compiler/onnx/Legalizer.h"
 #include "compiler/onnx/OpTable.h"
+#include "compiler/onnx/lower/AttentionParts.h"
 
 #include <cmath>
 #include <limits>
@@ -12,13 +12,11 @@ using namespace mlir;
 using llmc::llm::ElementKind;
 
 namespace llmc::onnx {
-namespace {
 
 //===----------------------------------------------------------------------===//
-// Rotary embedding
+// Parts
 //===----------------------------------------------------------------------===//
 
-/// (batch, sequence, hidden) as (batch, sequence, heads, size).
 Tensor splitHeads(Lowering &l, Tensor x, int64_t heads, StringRef what) {
   if (!x)
     return {};
@@ -27,6 +25,77 @@ Tensor splitHeads(Lowering &l, Tensor x, int64_t heads, StringRef what) {
   AffineExpr size = l.symbols.floorDiv(x.dim(2), l.size(heads));
   return l.reshape(x, {x.dim(0), x.dim(1), l.size(heads), size});
 }
+
+Tensor toRank4(Lowering &l, Tensor x) {
+  if (!x)
+    return {};
+  Sizes dims = x.dims();
+  while (dims.size() < 4)
+    dims.insert(dims.begin(), l.size(1));
+  return l.reshape(x, dims);
+}
+
+void restrict(Lowering &l, Visibility &see, Tensor condition) {
+  if (condition)
+    see.allowed = toRank4(l, see.allowed ? l.elementwise(ElementKind::And, {see.allowed, condition})
+                                         : condition);
+}
+
+/// One mask of both kinds.
+static Tensor combined(Lowering &l, const Visibility &see) {
+  if (!see.additive || !see.allowed)
+    return see.additive ? see.additive : see.allowed;
+  Type type = see.additive.elementType();
+  return l.select(see.allowed, see.additive,
+                  l.scalar(-std::numeric_limits<double>::infinity(), type));
+}
+
+Tensor attend(Lowering &l, AttentionInputs in, const Visibility &see) {
+  if (!in.query || !in.key || !in.value || l.failed())
+    return {};
+  std::string op = l.node.getOpType().str();
+  int64_t headAxis = in.headsLast ? 2 : 1;
+  if (in.query.rank() != 4 || in.key.rank() != 4 || in.value.rank() != 4)
+    return l.fail(1204, op + " needs query, key and value of four dimensions");
+  AffineExpr keys =
+      l.agree(in.key.dim(2), in.value.dim(2), "the number of keys and values of " + op);
+  AffineExpr batch =
+      l.agree(in.query.dim(0), in.key.dim(0), "the batches of query and key of " + op);
+  AffineExpr width = l.agree(in.query.dim(3), in.key.dim(3), "the sizes of query and key of " + op);
+  if (!keys || !batch || !width)
+    return {};
+  std::optional<int64_t> heads = llm::constantOf(in.query.dim(headAxis)),
+                         kvHeads = llm::constantOf(in.key.dim(1));
+  if (heads && kvHeads && (*kvHeads == 0 || *heads % *kvHeads != 0))
+    return l.fail(1204, op + " has " + Twine(*heads) + " query heads, no multiple of " +
+                            Twine(*kvHeads) + " key heads");
+  if (!in.scale) {
+    std::optional<int64_t> size = llm::constantOf(width);
+    if (!size || *size <= 0)
+      return l.fail(1205, op + " without a scale needs a constant head size");
+    in.scale = 1.0 / std::sqrt(double(*size));
+  }
+  Tensor mask = combined(l, see);
+  if (!mask && (see.additive || see.allowed))
+    return {};
+  Builder &b = l.builder;
+  Sizes dims = in.query.dims();
+  dims[3] = in.value.dim(3);
+  auto offset =
+      see.causalOffset ? llm::DimsAttr::get(b.getContext(), {see.causalOffset}) : llm::DimsAttr();
+  return l.make<llm::AttentionOp>(dims, in.query.elementType(), l.value(in.query), l.value(in.key),
+                                  l.value(in.value), mask ? l.value(mask) : Value(),
+                                  b.getF64FloatAttr(*in.scale), offset,
+                                  see.window ? b.getI64IntegerAttr(*see.window) : IntegerAttr(),
+                                  in.softcap > 0 ? b.getF64FloatAttr(in.softcap) : FloatAttr(),
+                                  llm::DimsAttr(), in.headsLast ? b.getUnitAttr() : UnitAttr());
+}
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Rotary embedding
+//===----------------------------------------------------------------------===//
 
 LogicalResult rotaryEmbedding(Lowering &l) {
   Tensor x = l.input(0), cos = l.input(1), sin = l.input(2);
@@ -71,28 +140,6 @@ LogicalResult rotaryEmbedding(Lowering &l) {
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
-
-/// What decides which keys a query sees.
-struct Visibility {
-  Tensor additive;         // float mask
-  Tensor allowed;          // i1 mask
-  AffineExpr causalOffset; // null: not causal
-  std::optional<int64_t> window;
-};
-
-/// `x` with leading dimensions of size 1 up to rank 4.
-Tensor toRank4(Lowering &l, Tensor x) {
-  if (!x)
-    return {};
-  Sizes dims = x.dims();
-  while (dims.size() < 4)
-    dims.insert(dims.begin(), l.size(1));
-  return l.reshape(x, dims);
-}
-
-Tensor both(Lowering &l, Tensor a, Tensor b) {
-  return a ? l.elementwise(ElementKind::And, {a, b}) : b;
-}
 
 /// The explicit mask, extended by invisible keys where it is shorter than the keys.
 bool readMask(Lowering &l, AffineExpr keys, Visibility &see) {
@@ -155,31 +202,22 @@ bool readLimits(Lowering &l, AffineExpr queries, AffineExpr keys, AffineExpr pas
     if (!valid)
       return false;
     valid = l.reshape(valid, {valid.dim(0), l.size(1), l.size(1), l.size(1)});
-    see.allowed = both(l, see.allowed, l.compare(ElementKind::Less, key, valid));
+    restrict(l, see, l.compare(ElementKind::Less, key, valid));
     // Without a past of its own, the last query is the last valid token.
     query = l.add(query, l.sub(valid, l.integer(queries, l.i64())));
   }
   if (causal)
-    see.allowed = both(l, see.allowed, l.compare(ElementKind::LessEqual, key, query));
+    restrict(l, see, l.compare(ElementKind::LessEqual, key, query));
   if (left >= 0)
-    see.allowed = both(
-        l, see.allowed,
+    restrict(
+        l, see,
         l.compare(ElementKind::GreaterEqual, key, l.with(ElementKind::Sub, query, double(left))));
   if (right >= 0)
-    see.allowed = both(
-        l, see.allowed,
+    restrict(
+        l, see,
         l.compare(ElementKind::LessEqual, key, l.with(ElementKind::Add, query, double(right))));
   see.allowed = toRank4(l, see.allowed);
   return bool(see.allowed);
-}
-
-/// One mask of both kinds.
-Tensor combined(Lowering &l, const Visibility &see) {
-  if (!see.additive || !see.allowed)
-    return see.additive ? see.additive : see.allowed;
-  Type type = see.additive.elementType();
-  return l.select(see.allowed, see.additive,
-                  l.scalar(-std::numeric_limits<double>::infinity(), type));
 }
 
 LogicalResult attention(Lowering &l) {
@@ -215,48 +253,17 @@ LogicalResult attention(Lowering &l) {
   }
   if (!key || !value)
     return failure();
-  int64_t queryAxis = packed ? 1 : 2, headAxis = packed ? 2 : 1;
-  AffineExpr keys = l.agree(key.dim(2), value.dim(2), "the number of keys and values of Attention");
-  AffineExpr batch = l.agree(query.dim(0), key.dim(0), "the batches of query and key of Attention");
-  AffineExpr width = l.agree(query.dim(3), key.dim(3), "the sizes of query and key of Attention");
-  if (!keys || !batch || !width)
-    return failure();
-  std::optional<int64_t> heads = llm::constantOf(query.dim(headAxis)),
-                         kvHeads = llm::constantOf(key.dim(1));
-  if (heads && kvHeads && (*kvHeads == 0 || *heads % *kvHeads != 0))
-    return l.result(l.fail(1204, "Attention has " + Twine(*heads) +
-                                     " query heads, no multiple of " + Twine(*kvHeads) +
-                                     " key heads"));
-  std::optional<int64_t> size = llm::constantOf(width);
-  double scale = l.floatAttr("scale", 0.0);
-  if (!l.attr("scale")) {
-    if (!size || *size <= 0)
-      return l.result(l.fail(1205, "Attention without a scale needs a constant head size"));
-    scale = 1.0 / std::sqrt(double(*size));
-  }
   Visibility see;
-  if (l.has(3) && !readMask(l, keys, see))
+  if (l.has(3) && !readMask(l, key.dim(2), see))
     return failure();
-  if (!readLimits(l, query.dim(queryAxis), keys, past, see))
+  if (!readLimits(l, query.dim(packed ? 1 : 2), key.dim(2), past, see))
     return failure();
-  Tensor mask = combined(l, see);
-  if (!mask && (see.additive || see.allowed))
-    return failure();
-
-  Builder &b = l.builder;
-  double softcap = l.floatAttr("softcap", 0.0);
-  Sizes dims = query.dims();
-  dims[3] = value.dim(3);
-  auto offset =
-      see.causalOffset ? llm::DimsAttr::get(b.getContext(), {see.causalOffset}) : llm::DimsAttr();
-  Tensor y = l.make<llm::AttentionOp>(dims, query.elementType(), l.value(query), l.value(key),
-                                      l.value(value), mask ? l.value(mask) : Value(),
-                                      b.getF64FloatAttr(scale), offset,
-                                      see.window ? b.getI64IntegerAttr(*see.window) : IntegerAttr(),
-                                      softcap > 0 ? b.getF64FloatAttr(softcap) : FloatAttr(),
-                                      llm::DimsAttr(), packed ? b.getUnitAttr() : UnitAttr());
-  if (packed)
-    y = l.reshape(y, {packedDims[0], packedDims[1], l.symbols.mul(dims[2], dims[3])});
+  AttentionInputs inputs{query, key, value, packed, std::nullopt, l.floatAttr("softcap", 0.0)};
+  if (l.attr("scale"))
+    inputs.scale = l.floatAttr("scale", 0.0);
+  Tensor y = attend(l, inputs, see);
+  if (y && packed)
+    y = l.reshape(y, {packedDims[0], packedDims[1], l.symbols.mul(y.dim(2), y.dim(3))});
   SmallVector<Tensor> results{y};
   if (l.node.getOutputs().size() > 1)
     results.push_back(key);

@@ -66,3 +66,25 @@ func.func @transposes(%a: tensor<1x4x8xf32>, %b: tensor<2x3x4xf32>) -> (tensor<4
   %u = llm.transpose %t [1, 2, 0] : tensor<3x4x2xf32> -> tensor<4x2x3xf32>
   return %r, %u : tensor<4x1x8xf32>, tensor<4x2x3xf32>
 }
+
+// A past that is known to count whole is concatenated: its length is what a mask of ones sums to.
+
+// CHECK-LABEL: func.func @whole_past
+// CHECK-NEXT: llm.concat axis 2(%arg0, %arg1)
+func.func @whole_past(%p: tensor<1x2x?x16xf32, #llm.dims<[1, 2, s1, 16]>>, %f: tensor<1x2x?x16xf32, #llm.dims<[1, 2, s0, 16]>>) -> tensor<1x2x?x16xf32, #llm.dims<[1, 2, s0 + s1, 16]>> {
+  %one = llm.constant dense<1> : tensor<1xi64>
+  %zero = llm.constant dense<0> : tensor<i64>
+  %c = llm.constant dense<1> : tensor<i64>
+  %m = llm.broadcast %c : tensor<i64> -> tensor<1x?xi64, #llm.dims<[1, s0 + s1]>>
+  %r = llm.reduce sum %m axes [1] : tensor<1x?xi64, #llm.dims<[1, s0 + s1]>> -> tensor<1x1xi64>
+  %q = llm.reshape %r : tensor<1x1xi64> -> tensor<1xi64>
+  %s = llm.elementwise sub(%q, %one) : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %t = llm.elementwise cast(%s) : (tensor<1xi64>) -> tensor<1xi32>
+  %u = llm.elementwise cast(%t) : (tensor<1xi32>) -> tensor<1xi64>
+  %v = llm.reshape %u : tensor<1xi64> -> tensor<1x1xi64>
+  %w = llm.sizes <[s0 * -1 + 1]> : tensor<i64>
+  %x = llm.elementwise add(%v, %w) : (tensor<1x1xi64>, tensor<i64>) -> tensor<1x1xi64>
+  %n = llm.elementwise max(%x, %zero) : (tensor<1x1xi64>, tensor<i64>) -> tensor<1x1xi64>
+  %k = llm.kv_concat %p, %f lengths %n : tensor<1x2x?x16xf32, #llm.dims<[1, 2, s1, 16]>>, tensor<1x2x?x16xf32, #llm.dims<[1, 2, s0, 16]>>, tensor<1x1xi64> -> tensor<1x2x?x16xf32, #llm.dims<[1, 2, s0 + s1, 16]>>
+  return %k : tensor<1x2x?x16xf32, #llm.dims<[1, 2, s0 + s1, 16]>>
+}
