@@ -295,6 +295,40 @@ Value ElementEmitter::ofRope(RopeOp op, ArrayRef<Value> indices) {
       [&] { return element(op.getInput(), indices); });
 }
 
+Value ElementEmitter::ofDequantize(DequantizeOp op, ArrayRef<Value> indices) {
+  ScalarOps scalars(e.b);
+  Type from = elementTypeOf(op.getInput()), to = elementTypeOf(op.getResult());
+  Type i32 = e.b.getI32Type(), f32 = e.b.getF32Type();
+  int64_t block = op.getBlock();
+  auto parameter = [&](Value tensor) {
+    IndexList where;
+    if (block > 0) {
+      where.assign(indices.begin(), indices.end());
+      where[op.getAxis()] = e.divide(where[op.getAxis()], e.index(block));
+    } else if (rankOf(tensor) == 1) {
+      where.push_back(indices[op.getAxis()]);
+    }
+    return element(tensor, where);
+  };
+  Value value = element(op.getInput(), indices);
+  if (isa<FloatType>(from) || (op.getZero() && isa<FloatType>(elementTypeOf(op.getZero())))) {
+    value = scalars.cast(value, from, f32);
+    if (op.getZero())
+      value = arith::SubFOp::create(
+          e.b, value, scalars.cast(parameter(op.getZero()), elementTypeOf(op.getZero()), f32));
+  } else {
+    value = scalars.cast(value, from, i32);
+    if (op.getZero())
+      value = arith::SubIOp::create(
+          e.b, value, scalars.cast(parameter(op.getZero()), elementTypeOf(op.getZero()), i32));
+    if (!op.getScale())
+      return value;
+    value = scalars.cast(value, i32, f32);
+  }
+  Value scale = scalars.cast(parameter(op.getScale()), elementTypeOf(op.getScale()), f32);
+  return scalars.narrow(arith::MulFOp::create(e.b, value, scale), to);
+}
+
 Value ElementEmitter::ofKvConcat(KvConcatOp op, ArrayRef<Value> indices) {
   Value room = e.size(dimsOf(op.getPast().getType())[2]),
         tokens = e.size(dimsOf(op.getFresh().getType())[2]), token = indices[2];
@@ -370,6 +404,7 @@ Value ElementEmitter::elementOf(Operation *op, ArrayRef<Value> indices) {
       .Case([&](GatherElementsOp gather) { return ofGatherElements(gather, indices); })
       .Case([&](GatherNdOp gather) { return ofGatherNd(gather, indices); })
       .Case([&](RopeOp rope) { return ofRope(rope, indices); })
+      .Case([&](DequantizeOp dequantize) { return ofDequantize(dequantize, indices); })
       .Case([&](KvConcatOp concat) { return ofKvConcat(concat, indices); })
       .Default([](Operation *) { return Value(); });
 }

@@ -52,6 +52,7 @@ private:
   mlir::Value ofGatherElements(llm::GatherElementsOp op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofGatherNd(llm::GatherNdOp op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofRope(llm::RopeOp op, llvm::ArrayRef<mlir::Value> indices);
+  mlir::Value ofDequantize(llm::DequantizeOp op, llvm::ArrayRef<mlir::Value> indices);
   mlir::Value ofKvConcat(llm::KvConcatOp op, llvm::ArrayRef<mlir::Value> indices);
   /// The element where `inside` holds, else 0, without touching memory.
   mlir::Value guarded(mlir::Value inside, mlir::Value tensor, llvm::ArrayRef<mlir::Value> indices);
@@ -73,6 +74,10 @@ bool isStructured(mlir::Operation *op);
 mlir::LogicalResult emitStructured(KernelEmitter &emitter, ElementEmitter &elements,
                                    mlir::Operation *op, llvm::ArrayRef<mlir::Value> pointers,
                                    PieceCallback finished);
+
+/// The part of emitStructured for convolutions.
+mlir::LogicalResult emitConv(KernelEmitter &emitter, ElementEmitter &elements, llm::ConvOp op,
+                             mlir::Value pointer, PieceCallback finished);
 
 /// Emits the whole body of a kernel. Fails after a diagnostic at the op that has no CPU code.
 mlir::LogicalResult emitGenericKernel(KernelEmitter &emitter);

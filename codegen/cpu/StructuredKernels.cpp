@@ -32,6 +32,7 @@ public:
     return TypeSwitch<Operation *, LogicalResult>(op)
         .Case<ReduceOp, SoftmaxOp, CumsumOp, TopKOp, LayerNormOp, RmsNormOp, MatmulOp, AttentionOp,
               ScatterElementsOp, ScatterNdOp, KvAppendOp>([&](auto typed) { return emitOp(typed); })
+        .Case([&](ConvOp conv) { return emitConv(e, elements, conv, pointers[0], finished); })
         .Default([](Operation *) { return failure(); });
   }
 
@@ -492,18 +493,21 @@ LogicalResult StructuredEmitter::emitOp(MatmulOp op) {
       right[right.size() - 1] = op.getTransposeRhs() ? k : n;
       return widened(rhs, right);
     };
-    if (element == type && isa<FloatType>(element) && !op.getTransposeRhs()) {
+    if (signlessType(element) == type && !op.getTransposeRhs()) {
       // Rows of the right side are contiguous: accumulate a piece of the result in memory.
       Value start = e.linear(ArrayRef(row), ArrayRef(resultSizes).drop_back());
       start = e.mul(start, resultSizes.back());
       e.loop(low, high,
-             [&](Value n) { e.store(real(0.0, type), pointers[0], e.add(start, n), element); });
+             [&](Value n) { e.store(zero(type), pointers[0], e.add(start, n), element); });
       e.loop(none, depth, [&](Value k) {
         Value x = leftAt(k);
         e.loop(low, high, [&](Value n) {
           Value position = e.add(start, n);
           Value so = e.load(pointers[0], position, element);
-          e.store(math::FmaOp::create(b, x, rightAt(k, n), so), pointers[0], position, element);
+          Value y = rightAt(k, n);
+          Value next = isa<FloatType>(type) ? Value(math::FmaOp::create(b, x, y, so))
+                                            : sum(so, product(x, y));
+          e.store(next, pointers[0], position, element);
         });
       });
     } else {
@@ -728,8 +732,8 @@ LogicalResult StructuredEmitter::emitOp(KvAppendOp op) {
 } // namespace
 
 bool isStructured(Operation *op) {
-  return isa<ReduceOp, SoftmaxOp, CumsumOp, TopKOp, LayerNormOp, RmsNormOp, MatmulOp, AttentionOp,
-             ScatterElementsOp, ScatterNdOp, KvAppendOp>(op);
+  return isa<ConvOp, ReduceOp, SoftmaxOp, CumsumOp, TopKOp, LayerNormOp, RmsNormOp, MatmulOp,
+             AttentionOp, ScatterElementsOp, ScatterNdOp, KvAppendOp>(op);
 }
 
 LogicalResult emitStructured(KernelEmitter &emitter, ElementEmitter &elements, Operation *op,

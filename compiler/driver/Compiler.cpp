@@ -7,6 +7,7 @@
 #include "compiler/bundle/BundleWriter.h"
 #include "compiler/bundle/GenerationCompiler.h"
 #include "compiler/bundle/TokenizerCompiler.h"
+#include "compiler/driver/ImportedWeights.h"
 #include "compiler/driver/ModelFolder.h"
 #include "compiler/ir/onnx/OnnxDialect.h"
 #include "compiler/ir/rt/RtDialect.h"
@@ -113,6 +114,8 @@ Outcome Compilation::legalize() {
     return success();
   });
   if (failed(result))
+    return Outcome::ModelError;
+  if (failed(resolveImportedWeights(*module, weights)))
     return Outcome::ModelError;
   for (auto function : module->getOps<func::FuncOp>())
     if (!function.isDeclaration())

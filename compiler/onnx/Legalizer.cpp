@@ -44,6 +44,43 @@ Tensor Lowering::input(unsigned i) {
   return tensors.lookup(value);
 }
 
+Tensor Lowering::storedInput(unsigned i) {
+  WeightOp weight = has(i) ? weights.lookup(node.getInputs()[i]) : WeightOp();
+  auto type = weight ? cast<RankedTensorType>(weight.getType()) : RankedTensorType();
+  if (!type || isSupportedElement(type.getElementType()) || !type.getElementType().isIntOrFloat())
+    return input(i);
+  return weightInput(i, type, "");
+}
+
+Tensor Lowering::weightInput(unsigned i, RankedTensorType type, StringRef what) {
+  WeightOp weight = has(i) ? weights.lookup(node.getInputs()[i]) : WeightOp();
+  auto from = weight ? cast<RankedTensorType>(weight.getType()) : RankedTensorType();
+  if (!from || !from.getElementType().isIntOrFloat())
+    return fail(1205, what + " (input " + Twine(i) + ") of " + node.getOpType() +
+                          " must be a constant of numbers");
+  auto bits = [](RankedTensorType t) { return t.getNumElements() * t.getElementTypeBitWidth(); };
+  if (bits(from) != bits(type)) {
+    std::string texts;
+    llvm::raw_string_ostream(texts) << from << ", which doesn't hold " << type;
+    return fail(1204, what + " (input " + Twine(i) + ") of " + node.getOpType() + " has the type " +
+                          texts);
+  }
+  return wrap(llm::WeightOp::create(builder, loc, type, weight.getKey()));
+}
+
+bool Lowering::isStored(Tensor tensor) {
+  if (!tensor)
+    return false;
+  if (const Content *content = tensor.content(); content && content->complete())
+    return llvm::all_of(content->elements, [](const Element &e) { return e.number(); });
+  auto isConstant = [](Value x) {
+    return isa_and_nonnull<llm::WeightOp, llm::ConstantOp>(x.getDefiningOp());
+  };
+  Value source = value(tensor);
+  auto dequantize = source.getDefiningOp<llm::DequantizeOp>();
+  return dequantize ? llvm::all_of(dequantize->getOperands(), isConstant) : isConstant(source);
+}
+
 SmallVector<Tensor> Lowering::inputs() {
   SmallVector<Tensor> all;
   for (unsigned i = 0; i < numInputs(); ++i)
@@ -224,6 +261,7 @@ LogicalResult Lowering::inlineBody(Region &body) {
 
 void Lowering::lowerWeight(WeightOp op) {
   auto type = cast<RankedTensorType>(op.getType());
+  weights[op.getResult()] = op;
   if (!isSupportedElement(type.getElementType())) {
     foreign[op.getResult()] = type;
     return;

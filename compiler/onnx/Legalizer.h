@@ -28,6 +28,13 @@ public:
   /// Reports an error and returns null when the input is absent.
   Tensor input(unsigned i);
   llvm::SmallVector<Tensor> inputs();
+  /// Like `input`, but also a weight of a type that is only stored, such as int4.
+  Tensor storedInput(unsigned i);
+  /// The bytes of an input that is a weight of the file as elements of another static type with as
+  /// many bits. Reports an error otherwise; `what` names the input.
+  Tensor weightInput(unsigned i, mlir::RankedTensorType type, llvm::StringRef what);
+  /// Whether the elements are a weight's or known: the same in every call.
+  bool isStored(Tensor tensor);
   /// Whether something uses output `i`.
   bool wants(unsigned i);
 
@@ -73,6 +80,8 @@ private:
   llvm::DenseMap<mlir::Value, Tensor> tensors;
   /// Values of types that have no tensor here, e.g. strings.
   llvm::DenseMap<mlir::Value, mlir::Type> foreign;
+  /// The keys of inputs that are weights.
+  llvm::DenseMap<mlir::Value, WeightOp> weights;
   llvm::SmallVector<std::pair<NodeOp, llvm::StringRef>> unsupported; // with the reason, if any
   bool anyFailed = false;
 };

@@ -22,8 +22,8 @@ ArrayRef<OpRow> allRows() {
   static const std::vector<OpRow> rows = [] {
     std::vector<OpRow> all;
     for (ArrayRef<OpRow> family :
-         {attentionRows(), contribAttentionRows(), contribRows(), controlRows(),
-          elementwiseRows(), indexRows(), mathRows(), normRows(), shapeRows()})
+         {attentionRows(), contribAttentionRows(), contribRows(), controlRows(), convRows(),
+          elementwiseRows(), indexRows(), mathRows(), normRows(), quantRows(), shapeRows()})
       all.insert(all.end(), family.begin(), family.end());
     llvm::sort(all, [](const OpRow &a, const OpRow &b) { return keyOf(a) < keyOf(b); });
     return all;

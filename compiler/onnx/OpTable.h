@@ -43,10 +43,12 @@ llvm::ArrayRef<OpRow> attentionRows();
 llvm::ArrayRef<OpRow> contribAttentionRows();
 llvm::ArrayRef<OpRow> contribRows();
 llvm::ArrayRef<OpRow> controlRows();
+llvm::ArrayRef<OpRow> convRows();
 llvm::ArrayRef<OpRow> elementwiseRows();
 llvm::ArrayRef<OpRow> indexRows();
 llvm::ArrayRef<OpRow> mathRows();
 llvm::ArrayRef<OpRow> normRows();
+llvm::ArrayRef<OpRow> quantRows();
 llvm::ArrayRef<OpRow> shapeRows();
 
 } // namespace llmc::onnx

@@ -20,7 +20,7 @@ SHARED = ROOT.parent / "shared" / "models"
 
 # Exports of the families that the op table serves. Others must be refused with a list of what is missing.
 SUPPORTED = ["bert-ts", "gpt2-optimum-past", "gpt2-ts-nocache", "gptneox-optimum-past", "llama-dynamo18",
-             "llama-dynamo23", "llama-f16-ts", "llama-genai-fp32", "llama-optimum-past", "minilm", "mistral-optimum-swa",
+             "llama-dynamo23", "llama-f16-ts", "llama-genai-fp32", "llama-genai-int4", "llama-optimum-past", "minilm", "mistral-optimum-swa",
              "qwen2-optimum-past"]
 
 

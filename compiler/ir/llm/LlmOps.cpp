@@ -16,6 +16,21 @@ using namespace llmc::llm;
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
 
+LogicalResult DequantizeOp::verify() {
+  auto input = cast<RankedTensorType>(getInput().getType());
+  int64_t rank = input.getRank(), axis = getAxis(), block = getBlock();
+  if (cast<RankedTensorType>(getType()).getRank() != rank || axis < 0 || axis > rank || block < 0)
+    return emitOpError("needs equal ranks, an axis within them and no negative block");
+  for (Value parameter : {getScale(), getZero()}) {
+    auto type = parameter ? cast<RankedTensorType>(parameter.getType()) : RankedTensorType();
+    bool fits = !type || (block > 0 ? type.getRank() == rank && axis < rank
+                                    : type.getRank() == 0 || (type.getRank() == 1 && axis < rank));
+    if (!fits)
+      return emitOpError("has scales or zeros of type ") << type << " for " << input;
+  }
+  return success();
+}
+
 LogicalResult SizesOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (type.getRank() > 1 || !type.getElementType().isInteger())
@@ -139,6 +154,24 @@ LogicalResult QuantizeOp::verify() {
       !isConstant(resultDims.back(), bytes) ||
       ArrayRef(resultDims).drop_back() != ArrayRef(dims).drop_back())
     return emitOpError("gives ") << bytes << " bytes (ui8) a row, not " << result;
+  return success();
+}
+
+LogicalResult ConvOp::verify() {
+  int64_t rank = cast<RankedTensorType>(getInput().getType()).getRank();
+  bool fits = rank > 2 && cast<RankedTensorType>(getWeight().getType()).getRank() == rank &&
+              cast<RankedTensorType>(getType()).getRank() == rank &&
+              int64_t(getStrides().size()) == rank - 2 &&
+              int64_t(getDilations().size()) == rank - 2 &&
+              int64_t(getLow().getExprs().size()) == rank - 2 && getGroups() > 0;
+  if (!fits || llm::constantOf(dimsOf(getWeight().getType())[0]).value_or(getGroups()) %
+                       int64_t(getGroups()) !=
+                   0)
+    return emitOpError("needs equal ranks above 2, numbers for each of the last dimensions, and "
+                       "groups that divide the outputs");
+  for (auto [stride, dilation] : llvm::zip_equal(getStrides(), getDilations()))
+    if (stride < 1 || dilation < 1)
+      return emitOpError("needs positive strides and dilations");
   return success();
 }
 

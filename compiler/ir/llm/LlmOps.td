@@ -45,6 +45,29 @@ def Llm_ConstantOp : Llm_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["val
   }]>];
 }
 
+def Llm_DequantizeOp : Llm_Op<"dequantize", [Pure, AttrSizedOperandSegments]> {
+  let summary = "Numbers that integers or narrow floats stand for";
+  let description = [{
+    `(input - zero) * scale`, the difference in i32 for integers, the product in f32. `scale` and
+    `zero` have one element, or one for each index of `axis`, or, with a `block`, the input's rank
+    and one element for `block` of its indices along `axis`. Without a scale the result is the i32
+    difference. The result may be shorter than the input along `axis`: what is left is padding.
+    Weights are replaced by what they stand for while a model is read.
+    ```mlir
+    %r = llm.dequantize %w scale %s axis 1 block 32 : tensor<8x64xi4>, tensor<8x2xf32> -> tensor<8x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Optional<AnyRankedTensor>:$scale,
+                       Optional<AnyRankedTensor>:$zero, I64Attr:$axis,
+                       DefaultValuedAttr<I64Attr, "0">:$block);
+  let results = (outs AnyRankedTensor:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $input (`scale` $scale^)? (`zero` $zero^)? `axis` $axis (`block` $block^)? attr-dict
+    `:` type($input) (`,` type($scale)^)? (`,` type($zero)^)? `->` type($result)
+  }];
+}
+
 def Llm_SizesOp : Llm_Op<"sizes", [Pure]> {
   let summary = "Run-time sizes as an integer tensor";
   let description = [{
@@ -399,6 +422,27 @@ def Llm_QuantizeOp : Llm_Op<"quantize", [Pure]> {
   let results = (outs AnyRankedTensor:$result);
   let hasVerifier = 1;
   let assemblyFormat = "$input `group` $group attr-dict `:` type($input) `->` type($result)";
+}
+
+def Llm_ConvOp : Llm_Op<"conv", [Pure]> {
+  let summary = "Convolution over the dimensions after the first two";
+  let description = [{
+    `input` is `(batch, groups * c, sizes…)`, `weight` `(outputs, c, taps…)`; output channel `o` sees
+    the channels of group `o / (outputs / groups)`. Position `p` reads `input[p * stride + tap *
+    dilation - low]`, and 0 outside. Sums are i32 or f32 (f64 for f64), taps inside channels.
+    ```mlir
+    %y = llm.conv %x, %w strides [2] dilations [1] low <[1]> groups 1
+        : tensor<1x8x100xf32>, tensor<16x8x3xf32> -> tensor<1x16x50xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$weight, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, Llm_DimsAttr:$low, I64Attr:$groups);
+  let results = (outs AnyRankedTensor:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $input `,` $weight `strides` $strides `dilations` $dilations `low` $low `groups` $groups attr-dict
+    `:` type($input) `,` type($weight) `->` type($result)
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,7 +4,7 @@
 // standard ones. Each is spelled out again in `llm` ops, so that the passes see
 // one form of a norm or an activation whoever exported it.
 #include "compiler/onnx/OpTable.h"
-#include "compiler/onnx/Legalizer.h"
+#include "compiler/onnx/lower/ConvParts.h"
 
 using namespace mlir;
 using llmc::llm::ElementKind;
@@ -192,6 +192,14 @@ LogicalResult fusedGemm(Lowering &l) {
   return l.result(activated(l, y));
 }
 
+LogicalResult fusedConv(Lowering &l) {
+  Tensor bias = optionalInput(l, 2);
+  Tensor y = l.failed() ? Tensor() : convolve(l, l.input(0), l.input(1), bias);
+  if (l.has(3))
+    y = l.add(y, l.input(3));
+  return l.result(activated(l, y));
+}
+
 LogicalResult gemmFastGelu(Lowering &l) {
   Tensor y = l.matmul(l.input(0), l.input(1));
   if (l.has(2))
@@ -206,6 +214,7 @@ constexpr OpRow kRows[] = {
     {kMs, "BiasGelu",                        1, biasActivation<ElementKind::Gelu>},
     {kMs, "EmbedLayerNormalization",         1, embedNorm},
     {kMs, "FastGelu",                        1, biasActivation<ElementKind::GeluTanh>},
+    {kMs, "FusedConv", 1, fusedConv},
     {kMs, "FusedGemm",                       1, fusedGemm},
     {kMs, "FusedMatMul",                     1, fusedMatMul},
     {kMs, "Gelu",                            1, biasActivation<ElementKind::Gelu>},
