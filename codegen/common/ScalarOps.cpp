@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -15,7 +16,20 @@ using llmc::llm::ElementKind;
 
 namespace llmc {
 
+/// Floats of at most 8 bits.
+static FloatType narrowFloat(Type type) {
+  auto floating = dyn_cast<FloatType>(type);
+  return floating && floating.getWidth() <= 8 ? floating : FloatType();
+}
+
+/// Integers of 2 and 4 bits.
+static bool isNarrowInteger(Type type) {
+  return isa<IntegerType>(type) && type.getIntOrFloatBitWidth() < 8 && !type.isInteger(1);
+}
+
 Type signlessType(Type element) {
+  if (narrowFloat(element) || isNarrowInteger(element))
+    return IntegerType::get(element.getContext(), 8);
   if (element.isUnsignedInteger())
     return IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth());
   return element;
@@ -64,9 +78,121 @@ Value ScalarOps::narrow(Value value, Type to) {
   return arith::BitcastOp::create(b, to, arith::TruncIOp::create(b, b.getI16Type(), rounded));
 }
 
+Value ScalarOps::decode(Value bits, Type type) {
+  const llvm::fltSemantics &semantics = cast<FloatType>(type).getFloatSemantics();
+  Type i32 = b.getI32Type(), f32 = b.getF32Type();
+  Value wide = arith::ExtUIOp::create(b, i32, bits);
+  unsigned width = type.getIntOrFloatBitWidth();
+  auto shifted = [&](Value x, int64_t by) -> Value {
+    return arith::ShLIOp::create(b, x, integer(by, i32));
+  };
+  auto isCode = [&](Value x, int64_t code) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, integer(code, i32));
+  };
+  auto constant = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(float(value)));
+  };
+  Value nan = constant(std::numeric_limits<double>::quiet_NaN());
+  if (isa<Float8E8M0FNUType>(type)) { // an exponent alone
+    Value normal = arith::BitcastOp::create(b, f32, shifted(wide, 23));
+    Value least = arith::BitcastOp::create(b, f32, integer(0x00400000, i32));
+    normal = arith::SelectOp::create(b, isCode(wide, 0), least, normal);
+    return arith::SelectOp::create(b, isCode(wide, 255), nan, normal);
+  }
+  // The fields at an f32's places give the number but for the exponent's bias.
+  unsigned mantissa = llvm::APFloat::semanticsPrecision(semantics) - 1;
+  int bias = 1 - llvm::APFloat::semanticsMinExponent(semantics);
+  int64_t sign = int64_t(1) << (width - 1);
+  Value magnitude = arith::AndIOp::create(b, wide, integer(sign - 1, i32));
+  Value number = arith::BitcastOp::create(b, f32, shifted(magnitude, 23 - mantissa));
+  number = arith::MulFOp::create(b, number, constant(std::ldexp(1.0, 127 - bias)));
+  if (isa<Float8E5M2Type>(type)) {
+    Value infinity = constant(std::numeric_limits<double>::infinity());
+    Value beyond =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, magnitude, integer(0x7C, i32));
+    number = arith::SelectOp::create(b, isCode(magnitude, 0x7C), infinity, number);
+    number = arith::SelectOp::create(b, beyond, nan, number);
+  } else if (isa<Float8E4M3FNType>(type)) {
+    number = arith::SelectOp::create(b, isCode(magnitude, 0x7F), nan, number);
+  }
+  Value negative = arith::AndIOp::create(b, wide, integer(sign, i32));
+  Value flipped = arith::XOrIOp::create(b, arith::BitcastOp::create(b, i32, number),
+                                        shifted(negative, 32 - width));
+  number = arith::BitcastOp::create(b, f32, flipped);
+  if (isa<Float8E4M3FNUZType, Float8E5M2FNUZType>(type)) // the place of -0
+    number = arith::SelectOp::create(b, isCode(wide, 0x80), nan, number);
+  return number;
+}
+
+Value ScalarOps::encode(Value value, Type type) {
+  const llvm::fltSemantics &semantics = cast<FloatType>(type).getFloatSemantics();
+  Type i32 = b.getI32Type();
+  unsigned width = type.getIntOrFloatBitWidth();
+  unsigned mantissa = llvm::APFloat::semanticsPrecision(semantics) - 1;
+  int bias = 1 - llvm::APFloat::semanticsMinExponent(semantics);
+  auto op = [&](auto tag, Value x, int64_t y) -> Value {
+    return decltype(tag)::create(b, x, integer(y, i32));
+  };
+  Value bits = arith::BitcastOp::create(b, i32, value);
+  Value magnitude = op(arith::AndIOp(), bits, 0x7FFFFFFF);
+  Value absolute = math.abs(value);
+  // Normal numbers: half to even at the last place that stays, then another bias.
+  Value odd = op(arith::AndIOp(), op(arith::ShRUIOp(), magnitude, 23 - mantissa), 1);
+  Value normal =
+      arith::AddIOp::create(b, op(arith::AddIOp(), magnitude, (1 << (22 - mantissa)) - 1), odd);
+  normal = op(arith::SubIOp(), op(arith::ShRUIOp(), normal, 23 - mantissa),
+              int64_t(127 - bias) << mantissa);
+  // Small ones: a multiple of the smallest, of which a carry makes a normal number.
+  Value units = arith::MulFOp::create(
+      b, absolute, math.constant(std::ldexp(1.0, int(mantissa) + bias - 1), absolute));
+  Value limit = math.constant(std::ldexp(1.0, 1 - bias), absolute);
+  Value isSmall = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, absolute, limit);
+  units = arith::SelectOp::create(b, isSmall, units, math.constant(0.0, units));
+  Value small = arith::FPToSIOp::create(b, i32, math.roundEven(units));
+  Value code = arith::SelectOp::create(b, isSmall, small, normal);
+  // The codes of the largest number, of what is above it, and of NaN, which as f4e2m1 is -0.
+  int64_t sign = int64_t(1) << (width - 1), largest = sign - 1, above = largest, nan = sign;
+  if (isa<Float8E5M2Type>(type))
+    largest = 0x7B, above = 0x7C, nan = 0x7E;
+  else if (isa<Float8E4M3FNType>(type))
+    largest = 0x7E, above = nan = 0x7F;
+  Value tooLarge = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, code, integer(largest, i32));
+  bool isFnuz = isa<Float8E4M3FNUZType, Float8E5M2FNUZType>(type);
+  code = arith::SelectOp::create(b, tooLarge, integer(isFnuz ? 0x80 : above, i32), code);
+  Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+  code = arith::SelectOp::create(b, isNan, integer(nan, i32), code);
+  Value negative = op(arith::AndIOp(), op(arith::ShRUIOp(), bits, 32 - width), sign);
+  if (isFnuz) { // neither -0 nor a NaN with a sign
+    Value plain = arith::OrIOp::create(
+        b, Value(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, code, integer(0, i32))),
+        Value(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, code, integer(0x80, i32))));
+    negative = arith::SelectOp::create(b, plain, integer(0, i32), negative);
+  }
+  return arith::TruncIOp::create(b, b.getI8Type(), arith::OrIOp::create(b, code, negative));
+}
+
 Value ScalarOps::cast(Value value, Type from, Type to) {
   if (from == to)
     return value;
+  Type f32 = b.getF32Type();
+  if (narrowFloat(from))
+    return cast(decode(value, from), f32, to);
+  if (narrowFloat(to))
+    return encode(cast(value, from, f32), to);
+  auto byteOf = [&](Type type) {
+    return IntegerType::get(b.getContext(), 8,
+                            type.isUnsignedInteger() ? IntegerType::Unsigned
+                                                     : IntegerType::Signless);
+  };
+  if (isNarrowInteger(from))
+    return cast(value, byteOf(from), to);
+  if (isNarrowInteger(to)) {
+    value = cast(value, from, byteOf(to));
+    Value spare = integer(8 - to.getIntOrFloatBitWidth(), value.getType());
+    value = arith::ShLIOp::create(b, value, spare);
+    return to.isUnsignedInteger() ? Value(arith::ShRUIOp::create(b, value, spare))
+                                  : Value(arith::ShRSIOp::create(b, value, spare));
+  }
   Type target = signlessType(to);
   if (isa<FloatType>(from) && isa<FloatType>(to))
     return narrow(widen(value), to);
@@ -137,8 +263,10 @@ Value ScalarOps::apply(ElementKind kind, ArrayRef<Value> operands, Type element,
     return applyInteger(kind, operands, element.isUnsignedInteger());
   SmallVector<Value, 3> wide;
   for (Value operand : operands)
-    wide.push_back(widen(operand));
+    wide.push_back(narrowFloat(element) ? decode(operand, element) : widen(operand));
   Value value = applyFloat(kind, wide);
+  if (value && narrowFloat(result))
+    return encode(value, result);
   return value && isa<FloatType>(value.getType()) ? narrow(value, result) : value;
 }
 

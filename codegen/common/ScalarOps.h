@@ -11,7 +11,8 @@
 
 namespace llmc {
 
-/// The signless type in which a value of `element` is computed and passed: uiN -> iN.
+/// The signless type in which a value of `element` is computed and passed: uiN -> iN. Floats of 8
+/// bits and less are passed as their bits, integers of less as their values, both in an i8.
 mlir::Type signlessType(mlir::Type element);
 
 class ScalarOps {
@@ -38,6 +39,11 @@ public:
   ScalarMath math;
 
 private:
+  /// The f32 that a float of at most 8 bits stands for.
+  mlir::Value decode(mlir::Value bits, mlir::Type type);
+  /// The bits of the float of `type` nearest to an f32, ties to even. What is too large becomes
+  /// infinity or NaN, or, in a type without either, the largest number.
+  mlir::Value encode(mlir::Value value, mlir::Type type);
   mlir::Value applyInteger(llm::ElementKind kind, llvm::ArrayRef<mlir::Value> operands,
                            bool isUnsigned);
   mlir::Value integerDivision(mlir::Value x, mlir::Value y, bool isUnsigned, bool remainder);

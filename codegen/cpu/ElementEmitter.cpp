@@ -352,8 +352,16 @@ Value ElementEmitter::elementOf(Operation *op, ArrayRef<Value> indices) {
         if (!values || !values.isSplat())
           return {};
         Attribute value = values.getSplatValue<Attribute>();
-        if (auto integer = dyn_cast<IntegerAttr>(value))
-          value = IntegerAttr::get(signlessType(integer.getType()), integer.getValue());
+        Type type = signlessType(values.getElementType());
+        if (auto integer = dyn_cast<IntegerAttr>(value)) {
+          bool isUnsigned = integer.getType().isUnsignedInteger() || type.isInteger(1);
+          unsigned width = type.getIntOrFloatBitWidth();
+          value = IntegerAttr::get(type, isUnsigned ? integer.getValue().zextOrTrunc(width)
+                                                    : integer.getValue().sextOrTrunc(width));
+        } else if (isa<IntegerType>(type)) {
+          value = IntegerAttr::get(
+              type, cast<FloatAttr>(value).getValue().bitcastToAPInt().zextOrTrunc(8));
+        }
         return arith::ConstantOp::create(e.b, cast<TypedAttr>(value));
       })
       .Case([&](SizesOp sizes) {

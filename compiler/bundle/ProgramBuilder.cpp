@@ -27,6 +27,9 @@ uint32_t dtypeNumber(Type element) {
     return LLMC_DTYPE_BF16;
   if (element.isF64())
     return LLMC_DTYPE_F64;
+  // Narrow types take a byte for each element: a float its bits, an integer its value.
+  if (isa<FloatType>(element))
+    return element.getIntOrFloatBitWidth() <= 8 ? LLMC_DTYPE_U8 : 0;
   auto integer = dyn_cast<IntegerType>(element);
   if (!integer)
     return 0;
@@ -34,6 +37,8 @@ uint32_t dtypeNumber(Type element) {
   switch (integer.getWidth()) {
   case 1:
     return LLMC_DTYPE_BOOL;
+  case 2:
+  case 4:
   case 8:
     return isUnsigned ? LLMC_DTYPE_U8 : LLMC_DTYPE_I8;
   case 16:

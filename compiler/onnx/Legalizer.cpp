@@ -18,9 +18,13 @@ Lowering::Lowering(llm::Symbols &symbols, func::FuncOp function)
 
 /// Element types that the `llm` ops compute with.
 static bool isSupportedElement(Type type) {
-  if (auto integer = dyn_cast<IntegerType>(type))
-    return integer.getWidth() == 1 || integer.getWidth() >= 8;
-  return type.isF16() || type.isBF16() || type.isF32() || type.isF64();
+  return type.isIntOrFloat() && type.getIntOrFloatBitWidth() != 6;
+}
+
+/// Whether the elements of a weight share bytes, which no kernel reads.
+static bool isPacked(RankedTensorType type) {
+  Type element = type.getElementType();
+  return element.isIntOrFloat() && element.getIntOrFloatBitWidth() < 8 && !element.isInteger(1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -47,7 +51,7 @@ Tensor Lowering::input(unsigned i) {
 Tensor Lowering::storedInput(unsigned i) {
   WeightOp weight = has(i) ? weights.lookup(node.getInputs()[i]) : WeightOp();
   auto type = weight ? cast<RankedTensorType>(weight.getType()) : RankedTensorType();
-  if (!type || isSupportedElement(type.getElementType()) || !type.getElementType().isIntOrFloat())
+  if (!type || !isPacked(type))
     return input(i);
   return weightInput(i, type, "");
 }
@@ -255,6 +259,34 @@ LogicalResult Lowering::inlineBody(Region &body) {
   return success();
 }
 
+std::optional<SmallVector<Tensor>> Lowering::lowerBody(Region &body, ArrayRef<Tensor> inputs) {
+  if (body.getNumArguments() != inputs.size()) {
+    fail(1203,
+         "a body takes " + Twine(body.getNumArguments()) + " values, not " + Twine(inputs.size()));
+    return std::nullopt;
+  }
+  for (auto [argument, input] : llvm::zip_equal(body.getArguments(), inputs))
+    tensors[argument] = input;
+  NodeOp outer = node;
+  Location outerLoc = loc;
+  bool failedBefore = anyFailed || !unsupported.empty();
+  lowerOps(body.front());
+  node = outer;
+  loc = outerLoc;
+  hasFailed = !failedBefore && (anyFailed || !unsupported.empty());
+  if (hasFailed)
+    return std::nullopt;
+  SmallVector<Tensor> results;
+  for (Value output : cast<YieldOp>(body.front().getTerminator()).getOutputs()) {
+    results.push_back(tensors.lookup(output));
+    if (!results.back()) {
+      fail(1206, "a body of " + node.getOpType() + " yields a value that is no tensor");
+      return std::nullopt;
+    }
+  }
+  return results;
+}
+
 //===----------------------------------------------------------------------===//
 // The walk
 //===----------------------------------------------------------------------===//
@@ -262,11 +294,15 @@ LogicalResult Lowering::inlineBody(Region &body) {
 void Lowering::lowerWeight(WeightOp op) {
   auto type = cast<RankedTensorType>(op.getType());
   weights[op.getResult()] = op;
-  if (!isSupportedElement(type.getElementType())) {
+  auto value = dyn_cast_or_null<DenseElementsAttr>(op.getValueAttr());
+  if (value && isPacked(type)) {
+    tensors[op.getResult()] = constant(value);
+    return;
+  }
+  if (!isSupportedElement(type.getElementType()) || isPacked(type)) {
     foreign[op.getResult()] = type;
     return;
   }
-  auto value = dyn_cast_or_null<DenseElementsAttr>(op.getValueAttr());
   // Integers are mostly shapes and indices, scalars mostly parameters: passes want to see them.
   bool parameter = value && (isa<IntegerType>(type.getElementType()) || type.getNumElements() == 1);
   if (parameter) {

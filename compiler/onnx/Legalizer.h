@@ -64,6 +64,10 @@ public:
   mlir::LogicalResult results(llvm::ArrayRef<Tensor> tensors);
   /// Lowers the ops of a graph attribute in place of the node; its outputs become the results.
   mlir::LogicalResult inlineBody(mlir::Region &body);
+  /// Lowers the ops of a graph attribute with these inputs; what it yields, or nothing after an
+  /// error that was reported.
+  std::optional<llvm::SmallVector<Tensor>> lowerBody(mlir::Region &body,
+                                                     llvm::ArrayRef<Tensor> inputs);
 
 private:
   bool legalizeArguments();

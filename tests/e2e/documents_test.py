@@ -52,6 +52,12 @@ def test_readme_example(folder):
     assert len(outputs[1].split()) > 20
 
 
+def test_table_of_operators():
+    """docs/onnx-support.md is what `llmc check --operators` prints."""
+    printed = subprocess.run([LLMC, "check", "--operators"], capture_output=True, text=True, check=True).stdout
+    assert (ROOT / "docs" / "onnx-support.md").read_text() == printed, "write it again with: llmc check --operators > docs/onnx-support.md"
+
+
 def op_examples():
     """The examples in the descriptions of ops and passes."""
     for document in ("compiler/ir/llm/LlmOps.td", "compiler/ir/rt/RtOps.td", "passes/Passes.td"):

@@ -143,6 +143,34 @@ Bytes narrow(const std::vector<uint64_t> &values, uint64_t elementSize) {
   return data;
 }
 
+/// How a tensor of a type below 8 bits, or of a float of 8, is passed: a byte for each element,
+/// which holds a float's bits or an integer's value.
+struct NarrowType {
+  uint64_t number; // in onnx.proto
+  unsigned bits;
+  Dtype dtype;
+};
+constexpr NarrowType kNarrowTypes[] = {
+    {17, 8, Dtype::U8}, {18, 8, Dtype::U8}, {19, 8, Dtype::U8}, {20, 8, Dtype::U8},
+    {21, 4, Dtype::U8}, {22, 4, Dtype::I8}, {23, 4, Dtype::U8}, {24, 8, Dtype::U8},
+    {25, 2, Dtype::U8}, {26, 2, Dtype::I8},
+};
+
+/// One byte for each of `count` elements that lie packed in `data`, the first in the low bits.
+Bytes unpack(const Bytes &data, const NarrowType &type, uint64_t count) {
+  Bytes out;
+  unsigned perByte = 8 / type.bits;
+  if (type.bits == 8 || data.size() != (count + perByte - 1) / perByte)
+    return data;
+  for (uint64_t i = 0; i < count; ++i) {
+    auto shifted = uint8_t(uint8_t(data[i / perByte]) << (8 - type.bits - i % perByte * type.bits));
+    bool isSigned = type.dtype == Dtype::I8;
+    out.push_back(std::byte(isSigned ? uint8_t(int8_t(shifted) >> (8 - type.bits))
+                                     : uint8_t(shifted >> (8 - type.bits))));
+  }
+  return out;
+}
+
 struct Fields {
   OwnedTensor tensor;
   uint64_t dataType = 0;
@@ -225,6 +253,9 @@ Result<OwnedTensor> parseTensorProto(std::span<const std::byte> bytes) {
   }
   OwnedTensor &tensor = fields.tensor;
   tensor.dtype = Dtype(uint32_t(std::min<uint64_t>(fields.dataType, UINT32_MAX)));
+  const auto *isNarrow = std::ranges::find(kNarrowTypes, fields.dataType, &NarrowType::number);
+  if (isNarrow != std::end(kNarrowTypes))
+    tensor.dtype = isNarrow->dtype;
   uint64_t elementSize = dtypeSize(tensor.dtype);
   if (elementSize == 0)
     return Status::error(Code::InvalidArgument,
@@ -233,6 +264,8 @@ Result<OwnedTensor> parseTensorProto(std::span<const std::byte> bytes) {
   tensor.dims.assign(fields.dims.begin(), fields.dims.end());
   LLMC_TRY_ASSIGN(uint64_t size, tensorBytes(tensor.dtype, tensor.dims));
   tensor.data = fields.elements();
+  if (isNarrow != std::end(kNarrowTypes))
+    tensor.data = unpack(tensor.data, *isNarrow, size);
   if (tensor.data.size() != size)
     return Status::error(
         Code::Corrupt, "tensor '{}' holds {} bytes where its shape {} of {} needs {}", tensor.name,

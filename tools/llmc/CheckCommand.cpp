@@ -5,10 +5,12 @@
 
 #include "codegen/Targets.h"
 #include "compiler/driver/Compiler.h"
+#include "compiler/onnx/OpTable.h"
 #include "tools/cli/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
 
@@ -22,9 +24,14 @@ namespace {
 struct Flags {
   CompileOptions compile;
   std::string diagnostics = "text";
+  bool operators = false;
 };
 
 int runCheck(const Flags &flags) {
+  if (flags.operators) {
+    onnx::printSupportTable(llvm::outs());
+    return kOk;
+  }
   mlir::DialectRegistry registry;
   registerCompilerDialects(registry);
   registerTargets(registry);
@@ -59,15 +66,19 @@ void addCheckCommand(CLI::App &app, int &exitCode) {
   flags->compile.stopAfter = Stage::Graph;
   flags->compile.remarks = true;
   CLI::App *command = app.add_subcommand("check", "Say whether a model can be compiled, and how");
-  command
-      ->add_option("model", flags->compile.input, "An .onnx file, or the folder an exporter wrote")
-      ->required();
+  command->add_option("model", flags->compile.input,
+                      "An .onnx file, or the folder an exporter wrote");
+  command->add_flag("--operators", flags->operators, "Print the table of operators instead");
   command->add_option("--diagnostics", flags->diagnostics, "How problems and remarks are printed")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   command->footer(
       examples(app, {"$0 check model.onnx", "$0 check exported-folder/ --diagnostics=json"}));
-  command->callback([flags, &exitCode] { exitCode = runCheck(*flags); });
+  command->callback([flags, &exitCode] {
+    if (flags->compile.input.empty() && !flags->operators)
+      throw CLI::RequiredError("model");
+    exitCode = runCheck(*flags);
+  });
 }
 
 } // namespace llmc::cli

@@ -2,8 +2,8 @@
 //
 // Rows of scalar functions: arithmetic, comparisons, logic, activations, casts.
 // Functions without an `llm` kind are composed from those that have one.
-#include "compiler/onnx/Legalizer.h"
 #include "compiler/onnx/OpTable.h"
+#include "compiler/onnx/lower/CastParts.h"
 
 #include <limits>
 
@@ -11,6 +11,28 @@ using namespace mlir;
 using llmc::llm::ElementKind;
 
 namespace llmc::onnx {
+
+static double largestOf(FloatType type) {
+  APFloat largest = APFloat::getLargest(type.getFloatSemantics());
+  bool lossy;
+  largest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
+  return largest.convertToDouble();
+}
+
+Tensor castTo(Lowering &l, Tensor x, Type to) {
+  auto floating = dyn_cast<FloatType>(to);
+  if (!x || !floating || floating.getWidth() > 8 || x.elementType() == to)
+    return l.cast(x, to);
+  if (isa<Float8E8M0FNUType>(to))
+    return l.fail(1206, l.node.getOpType() + " to float8e8m0 isn't supported");
+  if (l.intAttr("saturate", 1) != 0) {
+    double most = largestOf(floating);
+    x = l.cast(x, l.builder.getF32Type());
+    x = l.with(ElementKind::Max, l.with(ElementKind::Min, x, most), -most);
+  }
+  return l.cast(x, to);
+}
+
 namespace {
 
 template <ElementKind kind> LogicalResult unary(Lowering &l) {
@@ -100,14 +122,13 @@ LogicalResult bitShift(Lowering &l) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult cast(Lowering &l) {
-  Tensor x = l.input(0);
   Type to = l.elementTypeOf(l.intAttr("to", 0));
-  return l.result(to ? l.cast(x, to) : Tensor());
+  return l.result(to ? castTo(l, l.input(0), to) : Tensor());
 }
 
 LogicalResult castLike(Lowering &l) {
   Tensor x = l.input(0), like = l.input(1);
-  return l.result(like ? l.cast(x, like.elementType()) : Tensor());
+  return l.result(like ? castTo(l, x, like.elementType()) : Tensor());
 }
 
 LogicalResult identity(Lowering &l) { return l.result(l.input(0)); }
@@ -305,7 +326,7 @@ constexpr OpRow kRows[] = {
     {"", "BitwiseNot",      18, unary<ElementKind::BitNot>},
     {"", "BitwiseOr",       18, binary<ElementKind::Or>},
     {"", "BitwiseXor",      18, binary<ElementKind::Xor>},
-    {"", "Cast",            6,  cast, "no strings, no types under 16 bits other than int8, uint8, bool"},
+    {"", "Cast",            6,  cast, "no strings, not to float8e8m0"},
     {"", "CastLike",        15, castLike},
     {"", "Ceil",            6,  unary<ElementKind::Ceil>},
     {"", "Celu",            12, celu},

@@ -4,6 +4,7 @@
 // even, results saturate. Quantized weights stay what the file holds behind an
 // `llm.dequantize`, for what comes after to choose their form.
 #include "compiler/onnx/OpTable.h"
+#include "compiler/onnx/lower/CastParts.h"
 #include "compiler/onnx/lower/ConvParts.h"
 
 using namespace mlir;
@@ -110,13 +111,19 @@ LogicalResult quantizeLinear(Lowering &l) {
   if (int64_t number = l.intAttr("output_dtype", 0); number && !zero)
     type = l.elementTypeOf(number);
   auto integer = dyn_cast_or_null<IntegerType>(type);
-  if (!integer || integer.getWidth() > 16)
+  bool fits = type && type.getIntOrFloatBitWidth() <= (integer ? 16 : 8);
+  if (!fits)
     return l.result(type ? l.fail(1206, "QuantizeLinear to this type isn't supported") : Tensor());
   int64_t block = l.intAttr("block_size", 0);
   std::optional<int64_t> axis = scaleAxis(l, x, scale, block);
   if (!axis)
     return failure();
   scale = spread(l, x, scale, *axis, block);
+  if (!integer) { // the zero point says only the type
+    Type f32 = l.builder.getF32Type();
+    Tensor y = l.div(l.cast(x, f32), l.cast(scale, f32));
+    return l.result(castTo(l, l.with(ElementKind::Add, y, 0), type)); // no -0
+  }
   if (zero && !(zero = spread(l, x, zero, *axis, block)))
     return failure();
   return l.result(quantized(l, x, scale, zero, integer));
@@ -139,10 +146,13 @@ LogicalResult dequantizeLinear(Lowering &l) {
   scale = parameter(l, x, scale, *axis, block);
   if (zero && !(zero = parameter(l, x, zero, *axis, block)))
     return failure();
-  bool stored = l.isStored(x) && l.isStored(scale) && (!zero || l.isStored(zero));
-  for (Tensor each : {x, scale, zero})
-    if (each && !stored && each.elementType().getIntOrFloatBitWidth() < 8)
-      return l.result(l.fail(1206, "DequantizeLinear of a type below 8 bits needs constants"));
+  if (!l.isStored(x) || !l.isStored(scale) || (zero && !l.isStored(zero))) {
+    // At run time each element has a byte of its own.
+    x = l.input(0);
+    zero = zero ? parameter(l, x, l.input(2), *axis, block) : zero;
+    if (!x || l.failed())
+      return failure();
+  }
   if (isa<FloatType>(x.elementType()))
     zero = Tensor(); // says only the type
   return l.result(l.make<llm::DequantizeOp>(x.dims(), type, l.value(x), l.value(scale),
@@ -418,12 +428,12 @@ constexpr const char *kPrepacked = "export with MatMulNBits, which says how its 
 constexpr OpRow kRows[] = {
     // domain, op, since, lowering, remark
     {"",  "ConvInteger",           10, convInteger},
-    {"",  "DequantizeLinear",      10, dequantizeLinear, "types below 8 bits and narrow floats for constants"},
+    {"",  "DequantizeLinear",      10, dequantizeLinear},
     {"",  "DynamicQuantizeLinear", 11, dynamicQuantizeLinear},
     {"",  "MatMulInteger",         10, matMulInteger},
     {"",  "QLinearConv",           10, qLinearConv},
     {"",  "QLinearMatMul",         10, qLinearMatMul},
-    {"",  "QuantizeLinear",        10, quantizeLinear, "to integers of 8 and 16 bits"},
+    {"",  "QuantizeLinear",        10, quantizeLinear, "not to integers of 32 bits"},
     {kMs, "DequantizeLinear",      1,  dequantizeLinear},
     {kMs, "GatherBlockQuantized",  1,  gatherBlockQuantized, "rows of a constant matrix"},
     {kMs, "MatMulIntegerToFloat",  1,  matMulIntegerToFloat},

@@ -95,3 +95,32 @@ module {
     return %y : !onnx.value
   }
 }
+
+// -----
+
+module {
+  func.func @main(%x: tensor<3x32xf32> {onnx.name = "x"}, %s: tensor<8xf32> {onnx.name = "s"}) -> (!onnx.value {onnx.name = "y"}) {
+    %none = onnx.none : none
+    %w = onnx.weight "w" : tensor<8x1x16xui8>
+    %scales = onnx.weight "scales" : tensor<8xf32>
+    %g = onnx.weight "g" : tensor<32xi32>
+    // expected-error@+1 {{[LLMC1209] MatMulNBits with an order of its own for the inputs (g_idx) isn't supported}}
+    %a = onnx.node "MatMulNBits"(%x, %w, %scales, %none, %g) {domain = "com.microsoft", version = 1 : i64, output_names = ["a"], attrs = {K = 32 : i64, N = 8 : i64, bits = 4 : i64, block_size = 32 : i64}} : (tensor<3x32xf32>, tensor<8x1x16xui8>, tensor<8xf32>, none, tensor<32xi32>) -> !onnx.value
+    // expected-error@+1 {{[LLMC1204] the weight (input 1) of MatMulNBits has the type tensor<8x1x16xui8>, which doesn't hold tensor<16x32xui4>}}
+    %b = onnx.node "MatMulNBits"(%x, %w, %scales) {domain = "com.microsoft", version = 1 : i64, output_names = ["b"], attrs = {K = 32 : i64, N = 16 : i64, bits = 4 : i64, block_size = 32 : i64}} : (tensor<3x32xf32>, tensor<8x1x16xui8>, tensor<8xf32>) -> !onnx.value
+    // expected-error@+1 {{[LLMC1205] the scales (input 2) of MatMulNBits must be a constant of numbers}}
+    %c = onnx.node "MatMulNBits"(%x, %w, %s) {domain = "com.microsoft", version = 1 : i64, output_names = ["c"], attrs = {K = 32 : i64, N = 8 : i64, bits = 4 : i64, block_size = 32 : i64}} : (tensor<3x32xf32>, tensor<8x1x16xui8>, tensor<8xf32>) -> !onnx.value
+    return %a : !onnx.value
+  }
+}
+
+// -----
+
+module {
+  func.func @main(%x: tensor<1x3x4x4xf32> {onnx.name = "x"}) -> (!onnx.value {onnx.name = "y"}) {
+    %w = onnx.weight "w" : tensor<4x2x5x5xf32>
+    // expected-error@+1 {{[LLMC1204] Conv has a kernel that is larger than its input}}
+    %y = onnx.node "Conv"(%x, %w) {version = 11 : i64, output_names = ["y"]} : (tensor<1x3x4x4xf32>, tensor<4x2x5x5xf32>) -> !onnx.value
+    return %y : !onnx.value
+  }
+}

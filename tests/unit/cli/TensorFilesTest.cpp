@@ -246,12 +246,27 @@ TEST(TensorProto, ReadsRawAndTypedData) {
   EXPECT_EQ(elementAsDouble(half->dtype, half->data.data(), 0), 1.0);
 }
 
+TEST(TensorProto, GivesNarrowElementsAByteEach) {
+  auto fourBits = parseTensorProto(toBytes(proto({3}, 22, std::string("\x4a\x02\x21\x0f", 4))));
+  ASSERT_TRUE(fourBits.isOk()) << fourBits.status().message();
+  EXPECT_EQ(valuesOf<int8_t>(*fourBits), (std::vector<int8_t>{1, 2, -1}));
+
+  auto twoBits = parseTensorProto(toBytes(proto({5}, 25, std::string("\x4a\x02\xe4\x02", 4))));
+  ASSERT_TRUE(twoBits.isOk()) << twoBits.status().message();
+  EXPECT_EQ(valuesOf<uint8_t>(*twoBits), (std::vector<uint8_t>{0, 1, 2, 3, 2}));
+
+  auto floats = parseTensorProto(toBytes(proto({2}, 17, std::string("\x4a\x02\x38\xfe", 4))));
+  ASSERT_TRUE(floats.isOk()) << floats.status().message();
+  EXPECT_EQ(valuesOf<uint8_t>(*floats), (std::vector<uint8_t>{0x38, 0xfe}));
+}
+
 TEST(TensorProto, RefusesDamageAndForeignTypes) {
   const std::pair<std::string, const char *> kCases[] = {
       {proto({2}, 6, std::string("\x4a\x04\x01\x00\x00\x00", 6)), "needs 8"},
       {proto({2}, 6, std::string("\x4a\x7f\x01", 3)), "cut off"},
       {proto({1}, 8, ""), "element type 8"},
-      {proto({1}, 22, ""), "element type 22"},
+      {proto({3}, 22, std::string("\x4a\x01\x21", 3)), "needs 3"},
+      {proto({1}, 27, ""), "element type 27"},
       {proto({1}, 1, std::string("\x70\x01", 2)), "outside of itself"},
       {std::string("\x0b", 1), "not a TensorProto"},
       {std::string("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01", 13), "negative"},
