@@ -220,6 +220,50 @@ bool readLimits(Lowering &l, AffineExpr queries, AffineExpr keys, AffineExpr pas
   return bool(see.allowed);
 }
 
+/// What qk_matmul_output holds: the scores scaled (mode 0), soft-capped (1), masked (2), or their
+/// softmax (3).
+Tensor scoresOf(Lowering &l, const AttentionInputs &in, Visibility see) {
+  Tensor query = in.headsLast ? l.transpose(in.query, {0, 2, 1, 3}) : in.query;
+  Sizes dims = query.dims();
+  AffineExpr keys = in.key.dim(2), kvHeads = in.key.dim(1);
+  std::optional<int64_t> size = llm::constantOf(dims[3]);
+  double scale = in.scale ? *in.scale : 1.0 / std::sqrt(double(size.value_or(1)));
+  // A group of query heads are more queries of its key head.
+  AffineExpr rows = l.symbols.mul(l.symbols.floorDiv(dims[1], kvHeads), dims[2]);
+  Tensor x = l.reshape(l.with(ElementKind::Mul, query, scale), {dims[0], kvHeads, rows, dims[3]});
+  x = l.reshape(l.matmul(x, in.key, /*transposeRhs=*/true), {dims[0], dims[1], dims[2], keys});
+  int64_t mode = l.intAttr("qk_matmul_output_mode", 0);
+  if (mode == 0 || !x)
+    return x;
+  if (in.softcap > 0)
+    x = l.with(ElementKind::Mul,
+               l.elementwise(ElementKind::Tanh, {l.with(ElementKind::Div, x, in.softcap)}),
+               in.softcap);
+  if (mode == 1)
+    return x;
+  if (see.causalOffset) {
+    Tensor key = l.iota(l.size(0), 1, keys, l.i64());
+    Tensor own = l.reshape(l.iota(see.causalOffset, 1, dims[2], l.i64()), {dims[2], l.size(1)});
+    restrict(l, see, l.compare(ElementKind::LessEqual, key, own));
+    if (see.window)
+      restrict(
+          l, see,
+          l.compare(ElementKind::Greater, key, l.with(ElementKind::Sub, own, double(*see.window))));
+  }
+  if (see.additive)
+    x = l.add(x, see.additive);
+  if (see.allowed && x)
+    x = l.select(see.allowed, x,
+                 l.scalar(-std::numeric_limits<double>::infinity(), x.elementType()));
+  if (mode == 2 || !x)
+    return x;
+  // A query that sees nothing gives zeros.
+  Tensor highest = l.reduce(llm::ReduceKind::Max, x, {3}, /*keepDims=*/true);
+  Tensor none = l.compare(ElementKind::Equal, highest,
+                          l.scalar(-std::numeric_limits<double>::infinity(), x.elementType()));
+  return l.select(none, l.scalar(0, x.elementType()), l.softmax(x, 3));
+}
+
 LogicalResult attention(Lowering &l) {
   Tensor query = l.input(0), key = l.input(1), value = l.input(2);
   if (!query || !key || !value)
@@ -229,8 +273,6 @@ LogicalResult attention(Lowering &l) {
     return l.result(l.fail(
         1204, "Attention needs query, key and value of rank 3 or 4, not shapes " +
                   l.text(query.dims()) + ", " + l.text(key.dims()) + ", " + l.text(value.dims())));
-  if (l.wants(3))
-    return l.result(l.fail(1209, "the output qk_matmul_output of Attention isn't supported"));
   Sizes packedDims = query.dims();
   if (packed) {
     int64_t kvHeads = l.intAttr("kv_num_heads", 0);
@@ -269,13 +311,15 @@ LogicalResult attention(Lowering &l) {
     results.push_back(key);
   if (l.node.getOutputs().size() > 2)
     results.push_back(value);
+  if (l.wants(3) && y)
+    results.push_back(scoresOf(l, inputs, see));
   return l.results(results);
 }
 
 // clang-format off
 constexpr OpRow kRows[] = {
     // domain, op, since, lowering, remark
-    {"", "Attention",       23, attention, "without qk_matmul_output; softmax always in f32 or wider"},
+    {"", "Attention",       23, attention, "softmax always in f32 or wider"},
     {"", "RotaryEmbedding", 23, rotaryEmbedding},
 };
 // clang-format on

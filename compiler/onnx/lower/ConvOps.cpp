@@ -75,16 +75,16 @@ std::optional<Window> windowOf(Lowering &l, ArrayRef<AffineExpr> dims, ArrayRef<
     w.low.push_back(l.size(none ? 0 : (*pads)[i]));
     w.high.push_back(l.size(none ? 0 : (*pads)[i + rank]));
     AffineExpr span = s.sub(s.add(size, s.add(w.low[i], w.high[i])), l.size(w.extent(i)));
+    if (std::optional<int64_t> known = llm::constantOf(span); known && *known < 0) {
+      l.fail(1204,
+             l.node.getOpType() + " has a kernel that is larger than its input " + l.text(dims));
+      return std::nullopt;
+    }
     if (roundUp)
       span = s.add(span, l.size(w.strides[i] - 1));
     AffineExpr out = s.add(s.floorDiv(span, step), l.size(1));
     if (roundUp) // no window begins behind the input
       out = s.min(out, s.add(s.floorDiv(s.sub(s.add(size, w.low[i]), l.size(1)), step), l.size(1)));
-    if (std::optional<int64_t> known = llm::constantOf(out); known && *known < 0) {
-      l.fail(1204,
-             l.node.getOpType() + " has a kernel that is larger than its input " + l.text(dims));
-      return std::nullopt;
-    }
     w.out.push_back(out);
   }
   return w;

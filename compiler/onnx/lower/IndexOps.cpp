@@ -194,20 +194,15 @@ LogicalResult trilu(Lowering &l) {
   if (x.rank() < 2)
     return l.result(l.fail(1204, "Trilu needs two dimensions, not shape " + l.text(x.dims())));
   bool upper = l.intAttr("upper", 1) != 0;
-  AffineExpr k = l.size(0);
-  if (l.has(1)) {
-    std::optional<Sizes> given = l.knownSizes(1, "k");
-    if (!given)
-      return failure();
-    if (given->size() != 1)
-      return l.result(l.fail(1203, "k of Trilu must have one element"));
-    k = given->front();
-  }
-  if (std::optional<int64_t> diagonal = llm::constantOf(k))
+  Tensor k = l.scalar(0, l.i64());
+  if (l.has(1) && !(k = l.reshape(l.cast(l.input(1), l.i64()), {})))
+    return failure();
+  const Content *content = k.content();
+  std::optional<int64_t> diagonal = content ? content->elements[0].integer() : std::nullopt;
+  if (diagonal)
     return l.result(l.make<llm::TriluOp>(x.dims(), x.elementType(), l.value(x), upper, *diagonal));
   Tensor index = diagonalIndex(l, x.dim(x.rank() - 2), x.dim(x.rank() - 1));
-  Tensor keep = l.compare(upper ? ElementKind::GreaterEqual : ElementKind::LessEqual, index,
-                          l.integer(k, l.i64()));
+  Tensor keep = l.compare(upper ? ElementKind::GreaterEqual : ElementKind::LessEqual, index, k);
   return l.result(l.select(keep, x, l.scalar(0, x.elementType())));
 }
 

@@ -118,9 +118,9 @@ module {
 
 module {
   func.func @main(%x: tensor<1x3x4x4xf32> {onnx.name = "x"}) -> (!onnx.value {onnx.name = "y"}) {
-    %w = onnx.weight "w" : tensor<4x2x5x5xf32>
+    %w = onnx.weight "w" : tensor<4x3x5x5xf32>
     // expected-error@+1 {{[LLMC1204] Conv has a kernel that is larger than its input}}
-    %y = onnx.node "Conv"(%x, %w) {version = 11 : i64, output_names = ["y"]} : (tensor<1x3x4x4xf32>, tensor<4x2x5x5xf32>) -> !onnx.value
+    %y = onnx.node "Conv"(%x, %w) {version = 11 : i64, output_names = ["y"]} : (tensor<1x3x4x4xf32>, tensor<4x3x5x5xf32>) -> !onnx.value
     return %y : !onnx.value
   }
 }
