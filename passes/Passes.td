@@ -207,23 +207,30 @@ def InsertTransfers : Pass<"llmc-insert-transfers", "::mlir::ModuleOp"> {
 // quantize
 //===----------------------------------------------------------------------===//
 
-def NarrowWeights : Pass<"llmc-narrow-weights", "::mlir::ModuleOp"> {
-  let summary = "Store the weights of matrix products in bf16";
+def AssignWeightFormats : Pass<"llmc-assign-weight-formats", "::mlir::ModuleOp"> {
+  let summary = "Say how each weight is stored";
   let description = [{
-    **Needs**: legal `llm` ops.
-    **Leaves**: rank-2 f32 weights of `llm.matmul` as bf16, rounded half to even when the bundle is
-    written; everything computed stays f32.
-    **Example**: with `format=bf16`
+    **Needs**: legal `llm` ops with ONNX node names as locations.
+    **Leaves**: weights of products (rank 2, floats) in the format that the last matching rule
+    gives: another element type, or f32 with a quantized format as the type's encoding. A rule's
+    pattern matches names of nodes or weights and of the modules around them; a format without a
+    pattern is for every product. A table that only `llm.gather` reads changes where a pattern
+    matches it; one that a product reads too gets the product's format, so that it is stored once.
+    What is computed stays what it was; f16 and bf16 products with quantized weights become f32.
+    A rule that matches nothing is an error.
+    **Example**: with `rules="int4:g64; fc*=bf16"`
     ```mlir
-    %w = llm.weight "fc" : tensor<8x16xf32>
+    %w = llm.weight "proj" : tensor<64x128xf32>
     ```
     becomes
     ```mlir
-    %w = llm.weight "fc" : tensor<8x16xbf16>
+    %w = llm.weight "proj" : tensor<64x128xf32, "int4:g64">
     ```
   }];
-  let options = [Option<"format", "format", "std::string", "\"f32\"", "f32 (nothing changes) or bf16">];
-  let statistics = [Statistic<"numNarrowed", "num-narrowed", "Products that read narrow weights">];
+  let options = [
+    Option<"rules", "rules", "std::string", "\"f32\"", "FORMAT or PATTERN=FORMAT, separated by ';'">,
+  ];
+  let statistics = [Statistic<"numChanged", "num-changed", "Uses of weights with a new format">];
 }
 
 def QuantizeActivations : Pass<"llmc-quantize-activations", "::mlir::ModuleOp"> {

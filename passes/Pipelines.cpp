@@ -19,7 +19,7 @@ namespace {
 struct GraphOptions : PassPipelineOptions<GraphOptions> {
   Option<bool> optimize{*this, "optimize", llvm::cl::desc("recover and fuse (-O2)"),
                         llvm::cl::init(true)};
-  Option<std::string> weights{*this, "weights", llvm::cl::desc("storage of matmul weights"),
+  Option<std::string> weights{*this, "weights", llvm::cl::desc("rules for the formats of weights"),
                               llvm::cl::init("f32")};
   Option<std::string> kvCache{*this, "kv-cache", llvm::cl::desc("storage of the session's cache"),
                               llvm::cl::init("f32")};
@@ -52,7 +52,7 @@ void buildGraphPipeline(OpPassManager &passes, const GraphOptions &options) {
     addCleanup(passes);
   }
   passes.addPass(createLayoutKvCache({.format = options.kvCache}));
-  passes.addPass(createNarrowWeights({.format = options.weights}));
+  passes.addPass(createAssignWeightFormats({.rules = options.weights}));
   passes.addPass(createAssignDevices({.map = options.devices}));
   if (options.optimize) {
     passes.addPass(createHoistReshapes());

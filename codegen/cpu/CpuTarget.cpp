@@ -10,6 +10,7 @@
 #include "codegen/cpu/MatmulKernels.h"
 #include "codegen/cpu/QuantMatmulKernels.h"
 #include "codegen/cpu/QuantizeKernels.h"
+#include "codegen/cpu/QuantPacking.h"
 #include "codegen/cpu/VectorKernels.h"
 #include "codegen/cpu/WeightPacking.h"
 
@@ -63,10 +64,15 @@ public:
   }
 
   std::string weightLayout(Operation *op, unsigned operand) const override {
+    // Every kernel can read quantized weights, if only element by element.
+    if (std::optional<WeightFormat> format = formatOf(op->getOperand(operand).getType()))
+      return quantLayoutFor(*format).str();
     return matmulWeightLayout(op, operand);
   }
 
   std::unique_ptr<WeightTransform> packing(StringRef layout, bool transposed) const override {
+    if (std::optional<QuantLayout> quantized = QuantLayout::parse(layout))
+      return packQuantized(*quantized);
     return packColumns(layout, transposed);
   }
 

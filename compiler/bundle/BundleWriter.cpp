@@ -6,6 +6,8 @@
 
 #include "compiler/bundle/ArchiveWriter.h"
 #include "compiler/bundle/ProgramBuilder.h"
+#include "compiler/bundle/TileReader.h"
+#include "compiler/ir/CanonicalRows.h"
 #include "compiler/ir/WeightTransforms.h"
 #include "compiler/ir/llm/Symbols.h"
 
@@ -26,13 +28,18 @@ public:
   llvm::Expected<BundleSummary> write(const std::string &path);
 
 private:
+  /// `source` in the format or element type that `op` reads.
+  llvm::Expected<const Weight *> converted(rt::WeightOp op, const Weight *source);
   /// The store's weight that holds what `op` reads, packed.
   llvm::Expected<const Weight *> packed(rt::WeightOp op);
   llvm::Error resolveWeights();
   bool writeEntry(StringRef name, uint64_t alignment, StringRef bytes);
+  bool writeConstant(rt::ConstantOp constant, uint64_t size);
   bool writeWeights(const BuiltProgram &program);
+  /// Checks and describes a weight that was written.
+  bool finishWeight(rt::WeightOp op, uint64_t size);
   bool finishEntry();
-  std::string manifest() const;
+  std::string manifest();
   llvm::json::Value ioOf(ArrayRef<Type> types,
                          llvm::function_ref<DictionaryAttr(unsigned)> attrs) const;
 
@@ -40,10 +47,53 @@ private:
   std::function<void(uint64_t, uint64_t)> progress;
   std::unique_ptr<ArchiveWriter> archive;
   std::vector<ArchiveEntry> entries;
-  llvm::StringMap<const Weight *> packedWeights; // "layout:transposed:key"
+  llvm::StringMap<const Weight *> packedWeights; // by what was done to which weight
   DenseMap<Operation *, const Weight *> weightOf;
+  DenseMap<const Weight *, const QuantizeRows *>
+      quantizers;               // of rows and of what is packed of them
+  llvm::json::Array weightList; // of the manifest
+  std::string refusal;          // why a weight could not be written
   BundleSummary summary;
 };
+
+llvm::Expected<const Weight *> BundleWriter::converted(rt::WeightOp op, const Weight *source) {
+  // A program may ask for fewer bits than the model brought.
+  WeightStore &store = *contents.weights;
+  ElementType element = fromMlirType(cast<RankedTensorType>(op.getType()).getElementType());
+  if (std::optional<StringRef> name = op.getFormat()) {
+    llvm::Expected<WeightFormat> format = WeightFormat::parse(*name);
+    if (!format)
+      return format.takeError();
+    if (CanonicalRow::ofType(*format, source->type()))
+      return source; // the model brought canonical rows
+    std::string key = (source->name() + ":" + *name + (op.getTransposed() ? ":t" : ":n")).str();
+    const Weight *&rows = packedWeights[key];
+    if (!rows) {
+      auto quantize = std::make_unique<QuantizeRows>(*format, op.getTransposed(), source->type());
+      const QuantizeRows *transform = quantize.get();
+      llvm::Expected<const Weight *> added =
+          store.addTransformed(key, std::move(quantize), {source});
+      if (!added)
+        return added.takeError();
+      rows = *added;
+      quantizers[rows] = transform;
+    }
+    return rows;
+  }
+  if (element == source->type().element ||
+      (element != ElementType::BF16 && element != ElementType::F16))
+    return source;
+  std::string key = (source->name() + ":" + elementName(element)).str();
+  const Weight *&narrow = packedWeights[key];
+  if (!narrow) {
+    llvm::Expected<const Weight *> added = store.addTransformed(
+        key, element == ElementType::BF16 ? convertToBf16() : convertToF16(), {source});
+    if (!added)
+      return added.takeError();
+    narrow = *added;
+  }
+  return narrow;
+}
 
 llvm::Expected<const Weight *> BundleWriter::packed(rt::WeightOp op) {
   const Weight *source = contents.weights->find(op.getKey());
@@ -51,23 +101,13 @@ llvm::Expected<const Weight *> BundleWriter::packed(rt::WeightOp op) {
     return llvm::createStringError("[LLMC1404] the program reads weight '" + op.getKey() +
                                    "', which was not imported");
   source = contents.weights->findEqual(*source);
-  // A program may ask for fewer bits than the model brought.
-  if (cast<RankedTensorType>(op.getType()).getElementType().isBF16() &&
-      source->type().element != ElementType::BF16) {
-    const Weight *&narrow = packedWeights[(source->name() + ":bf16").str()];
-    if (!narrow) {
-      llvm::Expected<const Weight *> added = contents.weights->addTransformed(
-          (source->name() + ":bf16").str(), convertToBf16(), {source});
-      if (!added)
-        return added.takeError();
-      narrow = *added;
-    }
-    source = narrow;
-  }
-  std::string key = (op.getLayout() + (op.getTransposed() ? ":t:" : ":n:") + source->name()).str();
+  llvm::Expected<const Weight *> form = converted(op, source);
+  if (!form)
+    return form.takeError();
+  std::string key = (op.getLayout() + (op.getTransposed() ? ":t:" : ":n:") + (*form)->name()).str();
   const Weight *&known = packedWeights[key];
   if (!known && op.getLayout() == "plain") {
-    known = source;
+    known = *form;
   } else if (!known) {
     std::unique_ptr<WeightTransform> transform =
         contents.target->packing(op.getLayout(), op.getTransposed());
@@ -75,11 +115,13 @@ llvm::Expected<const Weight *> BundleWriter::packed(rt::WeightOp op) {
       return llvm::createStringError("[LLMC1405] no target packs weights as '" + op.getLayout() +
                                      "'");
     llvm::Expected<const Weight *> added =
-        contents.weights->addTransformed(key, std::move(transform), {source});
+        contents.weights->addTransformed(key, std::move(transform), {*form});
     if (!added)
       return added.takeError();
     known = *added;
   }
+  if (const QuantizeRows *quantizer = quantizers.lookup(*form))
+    quantizers[known] = quantizer;
   return known;
 }
 
@@ -112,37 +154,81 @@ bool BundleWriter::writeEntry(StringRef name, uint64_t alignment, StringRef byte
          archive->append(bytes.data(), bytes.size()) && finishEntry();
 }
 
+bool BundleWriter::writeConstant(rt::ConstantOp constant, uint64_t size) {
+  auto values = cast<DenseElementsAttr>(constant.getValue());
+  auto type = cast<RankedTensorType>(constant.getType());
+  uint64_t element = size / std::max<uint64_t>(1, type.getNumElements());
+  ArrayRef<char> raw = values.getRawData();
+  if (!type.getElementType().isInteger(1) && !values.isSplat())
+    return archive->append(raw.data(), raw.size());
+  bool good = true;
+  if (type.getElementType().isInteger(1)) {
+    for (bool value : values.getValues<bool>())
+      good = good && archive->append(value ? "\1" : "\0", 1);
+  } else {
+    for (int64_t i = 0; i < type.getNumElements() && good; ++i)
+      good = archive->append(raw.data(), element);
+  }
+  return good;
+}
+
+bool BundleWriter::finishWeight(rt::WeightOp op, uint64_t size) {
+  const Weight *weight = weightOf.lookup(op);
+  const QuantizeRows *quantizer = quantizers.lookup(weight);
+  std::string problem = quantizer ? quantizer->problem() : std::string();
+  if (!problem.empty()) {
+    refusal = ("[LLMC1406] weight '" + op.getKey() + "' cannot be stored as " + *op.getFormat() +
+               ": " + problem)
+                  .str();
+    return false;
+  }
+  auto type = cast<RankedTensorType>(op.getType());
+  std::string format = op.getFormat() ? op.getFormat()->str()
+                                      : elementName(fromMlirType(type.getElementType())).str();
+  llvm::json::Object entry{{"name", op.getKey()},
+                           {"shape", llvm::json::Array(type.getShape())},
+                           {"format", format},
+                           {"layout", op.getLayout()},
+                           {"bytes", int64_t(size)}};
+  op.getLoc()->walk([&](Location location) {
+    auto named = dyn_cast<NameLoc>(location);
+    if (!named)
+      return WalkResult::advance();
+    entry["node"] = named.getName().getValue();
+    return WalkResult::interrupt();
+  });
+  if (quantizer)
+    entry["relative_error"] = quantizer->relativeError();
+  weightList.push_back(std::move(entry));
+  return true;
+}
+
 bool BundleWriter::writeWeights(const BuiltProgram &program) {
   if (program.weights.empty())
     return true;
   if (!archive->beginEntry(LLMC_ENTRY_WEIGHTS, LLMC_ALIGN_WEIGHTS))
     return false;
+  TileReader tiles(*contents.program.getContext());
+  for (const WeightSegment &segment : program.weights)
+    if (const Weight *weight = weightOf.lookup(segment.source))
+      tiles.add(*weight);
   for (const WeightSegment &segment : program.weights) {
     if (!archive->appendZeros(segment.offset - archive->entrySize()))
       return false;
-    bool good = true;
     if (auto constant = dyn_cast<rt::ConstantOp>(segment.source)) {
-      auto values = cast<DenseElementsAttr>(constant.getValue());
-      auto type = cast<RankedTensorType>(constant.getType());
-      uint64_t element = segment.size / std::max<uint64_t>(1, type.getNumElements());
-      ArrayRef<char> raw = values.getRawData();
-      if (type.getElementType().isInteger(1)) {
-        for (bool value : values.getValues<bool>())
-          good = good && archive->append(value ? "\1" : "\0", 1);
-      } else if (values.isSplat()) {
-        for (int64_t i = 0; i < type.getNumElements() && good; ++i)
-          good = archive->append(raw.data(), element);
-      } else {
-        good = archive->append(raw.data(), raw.size());
-      }
-    } else {
-      weightOf.lookup(segment.source)->forEachTile([&](uint64_t, ArrayRef<char> tile) {
-        good = good && archive->append(tile.data(), tile.size());
-        if (progress)
-          progress(archive->entrySize(), program.weightsSize);
-      });
+      if (!writeConstant(constant, segment.size))
+        return false;
+      continue;
     }
-    if (!good)
+    for (uint64_t done = 0; done < segment.size;) {
+      ArrayRef<char> tile = tiles.next();
+      if (!archive->append(tile.data(), tile.size()))
+        return false;
+      done += tile.size();
+      if (progress)
+        progress(archive->entrySize(), program.weightsSize);
+    }
+    if (!finishWeight(cast<rt::WeightOp>(segment.source), segment.size))
       return false;
   }
   return finishEntry();
@@ -180,7 +266,7 @@ llvm::json::Value BundleWriter::ioOf(ArrayRef<Type> types,
   return list;
 }
 
-std::string BundleWriter::manifest() const {
+std::string BundleWriter::manifest() {
   llvm::json::Object entryList, targets, io, hashes;
   for (const ArchiveEntry &entry : entries)
     entryList[entry.name] =
@@ -212,6 +298,8 @@ std::string BundleWriter::manifest() const {
       {"inputs", std::move(hashes)},
       {"model", std::move(model)},
       {"io", std::move(io)}};
+  if (!weightList.empty())
+    root["weights"] = std::move(weightList);
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(root)));
@@ -238,6 +326,8 @@ llvm::Expected<BundleSummary> BundleWriter::write(const std::string &path) {
   good = good && writeWeights(*program);
   good =
       good && writeEntry(LLMC_ENTRY_MANIFEST, LLMC_ALIGN_DEFAULT, manifest()) && archive->commit();
+  if (!refusal.empty())
+    return llvm::createStringError(refusal);
   if (!good)
     return llvm::createStringError(std::make_error_code(std::errc::io_error),
                                    archive->error().c_str());

@@ -129,7 +129,7 @@ Outcome Compilation::graph() {
     return fail(
         llvm::createStringError("[LLMC1510] this program was built without the graph passes"));
   std::string settings = std::string("optimize=") + (options.optimize ? "true" : "false") +
-                         " weights=" + options.weights + " kv-cache=" + options.kvCache;
+                         " weights={" + options.weights + "} kv-cache=" + options.kvCache;
   if (!options.deviceMap.empty())
     settings += " devices={" + options.deviceMap + "}";
   if (options.remarks)

@@ -23,7 +23,7 @@ struct CompileOptions {
   std::string input;           ///< an .onnx file, or a folder with model.onnx
   std::string output;          ///< bundle path; unused when stopping earlier
   std::string target = "host"; ///< level list, "avx2,avx512"
-  std::string weights = "f32"; ///< storage of matmul weights: f32 or bf16
+  std::string weights = "f32"; ///< ordered rules "int4:g64; lm_head=int8"
   std::string kvCache = "f32"; ///< storage of the session's keys and values: f32, f16 or bf16
   std::string deviceMap;       ///< ordered rules "layers[0-1]=cpu0; *=cpu1"
   int64_t maxContext = 0;      ///< 0: what config.json says

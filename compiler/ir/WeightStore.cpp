@@ -68,6 +68,7 @@ public:
     if (!out.empty())
       transform->evaluate(sources, offset, out);
   }
+  uint64_t granule() const override { return transform->granule(sources); }
 
 private:
   std::unique_ptr<const WeightTransform> transform;
@@ -107,11 +108,17 @@ bool equalBytes(const Weight &a, const Weight &b) {
 
 } // namespace
 
-void Weight::forEachTile(function_ref<void(uint64_t, ArrayRef<char>)> use, size_t tileBytes) const {
+uint64_t Weight::tileBytes(uint64_t wanted) const {
+  uint64_t unit = std::max<uint64_t>(1, granule());
+  return std::max<uint64_t>(1, wanted / unit) * unit;
+}
+
+void Weight::forEachTile(function_ref<void(uint64_t, ArrayRef<char>)> use) const {
   ArrayRef<char> whole = view();
   std::vector<char> buffer;
-  for (uint64_t offset = 0; offset < size; offset += tileBytes) {
-    auto length = static_cast<size_t>(std::min<uint64_t>(tileBytes, size - offset));
+  uint64_t step = tileBytes();
+  for (uint64_t offset = 0; offset < size; offset += step) {
+    auto length = static_cast<size_t>(std::min<uint64_t>(step, size - offset));
     if (!whole.empty()) {
       use(offset, whole.slice(offset, length));
       continue;

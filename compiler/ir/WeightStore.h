@@ -44,9 +44,12 @@ public:
   virtual void read(uint64_t offset, llvm::MutableArrayRef<char> out) const = 0;
   /// All bytes when they lie in memory or in a mapped file, else empty: then use read().
   virtual llvm::ArrayRef<char> view() const { return {}; }
+  /// Reads are cheapest that begin and end at multiples of this.
+  virtual uint64_t granule() const { return 1; }
+  /// Bytes of the tiles that all bytes are best read in: about `wanted`, in whole granules.
+  uint64_t tileBytes(uint64_t wanted = uint64_t(1) << 20) const;
   /// Calls `use` for consecutive tiles of all bytes, without a copy where view() allows.
-  void forEachTile(llvm::function_ref<void(uint64_t offset, llvm::ArrayRef<char>)> use,
-                   size_t tileBytes = size_t(1) << 20) const;
+  void forEachTile(llvm::function_ref<void(uint64_t offset, llvm::ArrayRef<char>)> use) const;
   /// Hash of all bytes, computed at the first call.
   uint64_t contentHash() const;
   /// Hash of type and of a few spread-out bytes: cheap, and unequal for most unequal weights.
@@ -75,6 +78,8 @@ public:
   /// The result's type, or why these sources don't fit.
   virtual llvm::Expected<WeightType>
   inferType(llvm::ArrayRef<const WeightType *> sources) const = 0;
+  /// Ranges that begin and end at multiples of this cost least.
+  virtual uint64_t granule(llvm::ArrayRef<const Weight *> /*sources*/) const { return 1; }
   /// Fills `out` with the result's bytes from `offset` on. Reads its sources in tiles, needs
   /// bounded memory, and may be called by several threads at once.
   virtual void evaluate(llvm::ArrayRef<const Weight *> sources, uint64_t offset,

@@ -117,14 +117,32 @@ uint16_t roundToBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
 }
 
-class ConvertToBf16 : public ElementwiseRange {
+/// f16 by f32 arithmetic alone: numbers below f16's smallest normal one are rounded by a sum.
+uint16_t roundToF16(float value) {
+  auto bits = bit_cast<uint32_t>(value);
+  auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u)
+    return sign | static_cast<uint16_t>(0x7e00u | (magnitude >> 13 & 0x3ffu)); // NaN, made quiet
+  if (magnitude < 0x38800000u)
+    return sign | static_cast<uint16_t>(bit_cast<uint32_t>(bit_cast<float>(magnitude) + 0.5f) -
+                                        0x3f000000u);
+  magnitude += 0xfffu + (magnitude >> 13 & 1);
+  return sign | static_cast<uint16_t>(magnitude >= 0x47800000u ? 0x7c00u
+                                                               : (magnitude - 0x38000000u) >> 13);
+}
+
+/// f32 to one of the formats of 16 bits.
+template <ElementType Element, uint16_t (*Round)(float)>
+class ConvertTo16Bits : public ElementwiseRange {
 public:
-  std::string describe() const override { return "convert bf16"; }
+  std::string describe() const override { return ("convert " + elementName(Element)).str(); }
 
   Expected<WeightType> inferType(ArrayRef<const WeightType *> sources) const override {
     if (sources.size() != 1 || sources[0]->element != ElementType::F32)
-      return createStringError("conversion to bf16 needs one source of f32");
-    return WeightType{ElementType::BF16, sources[0]->shape};
+      return createStringError("conversion to " + elementName(Element) +
+                               " needs one source of f32");
+    return WeightType{Element, sources[0]->shape};
   }
 
 protected:
@@ -139,7 +157,7 @@ protected:
       for (uint64_t i = 0; i < step; ++i) {
         float value;
         std::memcpy(&value, buffer.data() + i * 4, 4);
-        uint16_t rounded = roundToBf16(value);
+        uint16_t rounded = Round(value);
         std::memcpy(out + i * 2, &rounded, 2);
       }
       first += step;
@@ -215,7 +233,12 @@ private:
 } // namespace
 
 std::unique_ptr<const WeightTransform> transpose2d() { return std::make_unique<Transpose2d>(); }
-std::unique_ptr<const WeightTransform> convertToBf16() { return std::make_unique<ConvertToBf16>(); }
+std::unique_ptr<const WeightTransform> convertToBf16() {
+  return std::make_unique<ConvertTo16Bits<ElementType::BF16, roundToBf16>>();
+}
+std::unique_ptr<const WeightTransform> convertToF16() {
+  return std::make_unique<ConvertTo16Bits<ElementType::F16, roundToF16>>();
+}
 std::unique_ptr<const WeightTransform> slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
   return std::make_unique<Slice>(offsets, sizes);
 }

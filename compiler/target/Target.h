@@ -52,8 +52,8 @@ public:
   /// `operand`; "plain" for row-major.
   virtual std::string weightLayout(mlir::Operation *op, unsigned operand) const = 0;
 
-  /// The transform from a row-major weight to a layout that `weightLayout` has named. With
-  /// `transposed` the weight's two dimensions are exchanged first.
+  /// The transform to a layout that `weightLayout` has named: from a row-major weight, whose two
+  /// dimensions are exchanged first with `transposed`, or from canonical rows of a quantized one.
   virtual std::unique_ptr<WeightTransform> packing(llvm::StringRef layout,
                                                    bool transposed) const = 0;
 

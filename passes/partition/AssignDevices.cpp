@@ -2,7 +2,9 @@
 //
 // Says for each op on which device instance it runs, by the user's rules.
 #include "passes/Passes.h"
-#include "passes/partition/DeviceRules.h"
+#include "passes/rules/NameRules.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 namespace llmc {
 
@@ -13,39 +15,41 @@ using namespace mlir;
 
 namespace {
 
-/// The ONNX node an op came from; empty when it has no name.
-StringRef nodeOf(Operation *op) {
-  StringRef name;
-  op->getLoc()->walk([&](Location inner) {
-    auto named = dyn_cast<NameLoc>(inner);
-    if (!named)
-      return WalkResult::advance();
-    name = named.getName().getValue();
-    return WalkResult::interrupt();
-  });
-  return name;
+/// A device instance is a driver's name and a number.
+bool namesDevice(StringRef name) {
+  return llvm::isAlpha(name.front()) && llvm::all_of(name, llvm::isAlnum);
 }
 
 struct AssignDevicesPass : impl::AssignDevicesBase<AssignDevicesPass> {
   using AssignDevicesBase::AssignDevicesBase;
 
   void runOnOperation() override {
-    llvm::Expected<DeviceRules> rules = DeviceRules::parse(map);
+    constexpr StringLiteral kForm = "PATTERN=DEVICE, e.g. layers[0-3]=cpu0";
+    llvm::Expected<NameRules> rules = NameRules::parse(map, /*allowDefault=*/false, kForm);
     if (!rules) {
       getOperation().emitError("[LLMC1530] device map: ") << llvm::toString(rules.takeError());
       return signalPassFailure();
     }
-    if (rules->empty())
+    for (const NameRules::Rule &rule : rules->all())
+      if (!namesDevice(rule.value)) {
+        getOperation().emitError("[LLMC1530] device map: the rule '")
+            << rule.text << "' is not of the form " << kForm;
+        return signalPassFailure();
+      }
+    if (rules->all().empty())
       return;
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Operation &op : function.getBody().getOps())
         if (!isa<func::ReturnOp, llm::WeightOp, llm::ConstantOp>(op))
-          if (std::optional<std::string> device = rules->deviceOf(nodeOf(&op)))
-            op.setAttr(rt::kDeviceAttr, StringAttr::get(&getContext(), *device));
-    for (const std::string &rule : rules->unused()) {
-      getOperation().emitError("[LLMC1531] device map: the rule '") << rule << "' matches no node";
-      signalPassFailure();
-    }
+          // Of a fused op the first node decides.
+          if (const NameRules::Rule *rule = rules->find(ArrayRef(nodesOf(&op)).take_front(1)))
+            op.setAttr(rt::kDeviceAttr, StringAttr::get(&getContext(), rule->value));
+    for (const NameRules::Rule &rule : rules->all())
+      if (!rule.used) {
+        getOperation().emitError("[LLMC1531] device map: the rule '")
+            << rule.text << "' matches no node";
+        signalPassFailure();
+      }
   }
 };
 

@@ -3,6 +3,7 @@
 // Every op becomes a call of a kernel that knows nothing of where it stands:
 // its sizes are numbered afresh, its weights are operands. Bodies that print
 // alike are the same kernel, so a model of 80 equal layers compiles one.
+#include "compiler/ir/WeightFormat.h"
 #include "compiler/ir/llm/Dims.h"
 #include "compiler/target/Target.h"
 #include "passes/Passes.h"
@@ -97,6 +98,16 @@ Operation *mainOf(ArrayRef<Operation *> ops) {
   return isa<llm::FusionYieldOp>(ops.back()) && ops.size() > 1 ? ops[ops.size() - 2] : ops.back();
 }
 
+/// The layout that a product wants of a weight whose rows are its columns; empty if none reads it.
+/// A gather of such rows takes the same bytes.
+std::string layoutOfProducts(const Target &target, llm::WeightOp weight) {
+  for (OpOperand &use : weight->getUses())
+    if (auto matmul = dyn_cast<llm::MatmulOp>(use.getOwner());
+        matmul && matmul.getTransposeRhs() && use.getOperandNumber() == 1)
+      return target.weightLayout(matmul, 1);
+  return {};
+}
+
 struct OutlineKernelsPass : impl::OutlineKernelsBase<OutlineKernelsPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -116,10 +127,14 @@ private:
   const Target *target = nullptr;
   OpBuilder kernelBuilder = OpBuilder(static_cast<MLIRContext *>(nullptr));
   llvm::StringMap<StringAttr> kernels; // body text -> symbol
+  DenseMap<Operation *, std::string> layoutsOfProducts;
 };
 
 void OutlineKernelsPass::outline(func::FuncOp function) {
   Block &body = function.getBody().front();
+  if (target)
+    for (auto weight : body.getOps<llm::WeightOp>())
+      layoutsOfProducts[weight] = layoutOfProducts(*target, weight);
   for (Operation &op : llvm::make_early_inc_range(body)) {
     OpBuilder builder(&op);
     if (isa<func::ReturnOp, llm::WeightOp>(op) || isInlineConstant(&op) ||
@@ -160,20 +175,27 @@ void OutlineKernelsPass::outline(func::FuncOp function) {
 
 Value OutlineKernelsPass::weightFor(llm::WeightOp weight, Operation *user, unsigned operand,
                                     OpBuilder &builder) {
-  std::string layout = target && !isa<func::ReturnOp, llm::ReshapeOp>(user)
-                           ? target->weightLayout(user, operand)
-                           : "plain";
   auto type = cast<RankedTensorType>(weight.getType());
-  bool transposed = false;
-  if (layout != "plain") {
-    // A packed weight's type says so, which keeps kernels that read another form apart.
-    auto matmul = dyn_cast<llm::MatmulOp>(user);
-    transposed = matmul && matmul.getTransposeRhs();
+  auto matmul = dyn_cast<llm::MatmulOp>(user);
+  auto gather = dyn_cast<llm::GatherOp>(user);
+  std::string layout = "plain";
+  if (target && !isa<func::ReturnOp, llm::ReshapeOp>(user))
+    layout = target->weightLayout(user, operand);
+  bool rows = gather && operand == 0 && gather.getAxis() == 0 && type.getRank() == 2;
+  if (layout == "plain" && rows)
+    if (std::string shared = layoutsOfProducts.lookup(weight); !shared.empty())
+      layout = shared;
+  bool transposed = layout != "plain" && (matmul ? matmul.getTransposeRhs() : rows);
+  StringAttr format;
+  if (std::optional<WeightFormat> quantized = formatOf(type))
+    format = builder.getStringAttr(quantized->str());
+  // A packed weight's type says so, which keeps kernels that read another form apart.
+  if (layout != "plain")
     type = RankedTensorType::get(type.getShape(), type.getElementType(),
                                  builder.getStringAttr(layout));
-  }
-  return rt::WeightOp::create(builder, weight.getLoc(), type, weight.getKeyAttr(),
-                              builder.getStringAttr(layout), transposed);
+  // Located at the node that reads it: exporters' names of weights say less.
+  return rt::WeightOp::create(builder, user->getLoc(), type, weight.getKeyAttr(),
+                              builder.getStringAttr(layout), format, transposed);
 }
 
 /// All nodes that a kernel stands for: an error in it could be any one's.

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 namespace llmc::cli {
 
@@ -27,6 +28,7 @@ struct InspectOptions {
   bool program = false;
   bool kernels = false;
   bool symbols = false;
+  bool weights = false;
   bool verify = false;
 };
 
@@ -92,6 +94,7 @@ public:
       targets.add({target.driver, target.arch, target.level, target.code});
     targets.print();
 
+    printWeights();
     for (const llmc_entry_record &entry : program.entries())
       printEntry(entry);
     if (options.symbols)
@@ -133,6 +136,52 @@ public:
   }
 
 private:
+  /// How weights are stored: a line for each format, or for each weight.
+  void printWeights() const {
+    Json manifest = Json::parse(bundle.manifestText());
+    struct Sum {
+      size_t count = 0;
+      uint64_t bytes = 0;
+    };
+    std::map<std::string, Sum> sums;
+    Table table;
+    table.add({"weight", "shape", "format", "bytes", "rms error", "node"});
+    for (const Json &weight : manifest.value("weights", Json::array())) {
+      if (!weight.is_object())
+        continue;
+      std::string shape;
+      for (const Json &dim : weight.value("shape", Json::array()))
+        shape += (shape.empty() ? "" : " x ") + dim.dump();
+      std::string format = textOf(weight, "format");
+      auto size = weight.find("bytes"), error = weight.find("relative_error");
+      uint64_t bytes =
+          size != weight.end() && size->is_number_unsigned() ? size->get<uint64_t>() : 0;
+      sums[format].count += 1;
+      sums[format].bytes += bytes;
+      table.add({textOf(weight, "name"), shape, format, std::to_string(bytes),
+                 error != weight.end() && error->is_number()
+                     ? fmt::format("{:.2f} %", error->get<double>() * 100)
+                     : "",
+                 textOf(weight, "node")});
+    }
+    if (sums.empty())
+      return;
+    std::printf("\nweights\n");
+    Table formats;
+    for (const auto &[format, sum] : sums)
+      formats.add({format, fmt::format("{} tensors", sum.count), bytesText(sum.bytes)});
+    formats.print();
+    if (options.weights) {
+      std::printf("\n");
+      table.print();
+    }
+  }
+
+  static std::string textOf(const Json &object, const char *key) {
+    auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+
   /// "batch_size", "768", or "past + sequence".
   std::string dimText(const llmc_entry_record &entry, const llmc_io_record &io,
                       uint32_t axis) const {
@@ -213,12 +262,15 @@ void addInspectCommand(CLI::App &app, int &exitCode) {
   command->add_flag("--json", options->json, "Print one JSON object");
   command->add_flag("--program", options->program, "Print the instructions too");
   command->add_flag("--kernels", options->kernels, "Print the kernels too");
+  command->add_flag("--weights", options->weights,
+                    "Print how each weight is stored, and the error of quantized ones");
   command->add_flag("--symbols", options->symbols, "Print the dynamic sizes too");
   command->add_flag("--verify", options->verify, "Check the weights' SHA-256 too");
   command->footer(examples(app, {
                                     "$0 inspect gpt2.llmc",
                                     "$0 inspect gpt2.llmc --json",
                                     "$0 inspect gpt2.llmc --kernels --program",
+                                    "$0 inspect gpt2.llmc --weights",
                                 }));
   command->callback([options, &exitCode] {
     Status status = inspect(*options);

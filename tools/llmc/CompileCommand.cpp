@@ -99,8 +99,11 @@ void addCompileCommand(CLI::App &app, int &exitCode) {
       ->add_option("--target", options.target,
                    "CPU levels, e.g. avx2,avx512; host = the highest of this machine")
       ->capture_default_str();
-  command->add_option("--weights", options.weights, "Storage of the weights of matrix products")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+  command
+      ->add_option("--weights", options.weights,
+                   "How weights are stored: f32, f16, bf16, int8, int4:g32|g64|g128[:asym], "
+                   "int4x2:g32; or rules, e.g. \"int4:g64; lm_head=int8; *.down_proj=bf16\", of "
+                   "which the last that matches a node, weight or module wins")
       ->capture_default_str();
   command
       ->add_option("--kv-cache", options.kvCache,

@@ -29,15 +29,18 @@ def Rt_WeightOp : Rt_Op<"weight", [Pure]> {
   let summary = "A weight in the form that its kernels read";
   let description = [{
     `key` names the bytes in the weight store; `layout` says how codegen packed them (`plain`:
-    row-major). Equal (key, layout, type) are stored once.
+    row-major) and `format` to what they were quantized before. `transposed` says that the tensor's
+    rows, not its columns, are a product's columns. Equal (key, layout, type) are stored once.
     ```mlir
     %w = rt.weight "fc.weight" layout "f32.16" : tensor<64x128xf32>
+    %q = rt.weight "fc.weight" layout "q4.64.16" format "int4:g64" : tensor<64x128xf32, "q4.64.16">
     ```
   }];
-  let arguments = (ins StrAttr:$key, StrAttr:$layout, UnitAttr:$transposed);
+  let arguments = (ins StrAttr:$key, StrAttr:$layout, OptionalAttr<StrAttr>:$format,
+                       UnitAttr:$transposed);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
-    $key `layout` $layout (`transposed` $transposed^)? attr-dict `:` type($result)
+    $key `layout` $layout (`format` $format^)? (`transposed` $transposed^)? attr-dict `:` type($result)
   }];
 }
 
