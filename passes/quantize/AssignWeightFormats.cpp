@@ -105,7 +105,7 @@ void FormatAssigner::assign(llm::MatmulOp matmul, llm::WeightOp weight,
   Value lhs = cast(builder, loc, matmul.getLhs(), f32);
   auto product =
       llm::MatmulOp::create(builder, loc, llm::tensorOf(llm::dimsOf(typeOf(matmul)), f32), lhs,
-                            stored(weight, format), matmul.getTransposeRhs());
+                            stored(weight, format), matmul.getTransposeRhs(), IntegerAttr());
   matmul.replaceAllUsesWith(cast(builder, loc, product, element));
   matmul.erase();
 }

@@ -13,8 +13,16 @@ namespace llmc::llm {
 
 static AffineExpr elementsOf(Type type) { return productOf(dimsOf(type), type.getContext()); }
 
+/// The right side has the depth as such; a quantized left side has records in its place.
 static AffineExpr matmulArithmetic(MatmulOp op) {
-  return elementsOf(op.getType()) * dimsOf(op.getLhs().getType()).back() * 2;
+  SmallVector<AffineExpr> weight = dimsOf(op.getRhs().getType());
+  AffineExpr depth = weight[weight.size() - (op.getTransposeRhs() ? 1 : 2)];
+  return elementsOf(op.getType()) * depth * 2;
+}
+
+static AffineExpr convArithmetic(ConvOp op) {
+  SmallVector<AffineExpr> taps = dimsOf(op.getWeight().getType());
+  return elementsOf(op.getType()) * productOf(ArrayRef(taps).drop_front(), op.getContext()) * 2;
 }
 
 static AffineExpr attentionArithmetic(AttentionOp op) {
@@ -28,6 +36,7 @@ AffineExpr arithmeticOf(Operation *op) {
   AffineExpr count =
       llvm::TypeSwitch<Operation *, AffineExpr>(op)
           .Case([](MatmulOp matmul) { return matmulArithmetic(matmul); })
+          .Case([](ConvOp conv) { return convArithmetic(conv); })
           .Case([](AttentionOp attention) { return attentionArithmetic(attention); })
           .Default([](Operation *other) { return getAffineConstantExpr(0, other->getContext()); });
   return canonical(count);

@@ -11,8 +11,8 @@
 
 namespace llmc::llm {
 
-/// Multiplications and additions of matrix products and attention, each counted as one; 0 for
-/// other ops. Attention counts every pair of query and key, visible or not.
+/// Multiplications and additions of products, convolutions and attention, each counted as one; 0
+/// for other ops. Attention counts every pair of query and key, visible or not.
 mlir::AffineExpr arithmeticOf(mlir::Operation *op);
 
 } // namespace llmc::llm
