@@ -134,7 +134,8 @@ std::optional<int64_t> SequenceInputs::constantDim(const llmc_io_record &io, siz
   return std::nullopt;
 }
 
-/// A dimension of a cache that doesn't grow: made of constants and the batch, which is 1.
+/// A dimension of a cache that doesn't grow: made of constants and the batch, which is 1, or what
+/// the present that continues it has.
 Result<int64_t> SequenceInputs::cacheDim(const llmc_io_record &io, size_t axis) const {
   std::span<const llmc_expr_record> exprs = program->exprs(*entry);
   std::span<const uint32_t> dims = program->pool(io.dims);
@@ -162,11 +163,18 @@ Result<int64_t> SequenceInputs::cacheDim(const llmc_io_record &io, size_t axis) 
   // size isn't the batch alone.
   bool opaque = exprs[index].op == LLMC_EXPR_SYMBOL &&
                 dimName.find_first_of(" *+-/") != std::string_view::npos;
-  if (values[index] < 0 || opaque)
-    return Status::error(Code::InvalidArgument,
-                         "can't generate: the size '{}' of the cache input '{}' is unknown",
-                         dimName, program->string(io.name));
-  return values[index];
+  if (values[index] >= 0 && !opaque)
+    return values[index];
+  // Some exporters name a size of the past that the present has as a number.
+  if (io.pair != LLMC_NONE) {
+    const llmc_io_record &present = program->outputs(*entry)[io.pair];
+    if (present.dims.count == io.dims.count)
+      if (std::optional<int64_t> size = constantDim(present, axis))
+        return *size;
+  }
+  return Status::error(Code::InvalidArgument,
+                       "can't generate: the size '{}' of the cache input '{}' is unknown", dimName,
+                       program->string(io.name));
 }
 
 Result<Shape> SequenceInputs::shapeOf(const llmc_io_record &io, int64_t past,
