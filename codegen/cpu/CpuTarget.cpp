@@ -9,8 +9,8 @@
 #include "codegen/cpu/GenericKernels.h"
 #include "codegen/cpu/MatmulKernels.h"
 #include "codegen/cpu/QuantMatmulKernels.h"
-#include "codegen/cpu/QuantizeKernels.h"
 #include "codegen/cpu/QuantPacking.h"
+#include "codegen/cpu/QuantizeKernels.h"
 #include "codegen/cpu/VectorKernels.h"
 #include "codegen/cpu/WeightPacking.h"
 

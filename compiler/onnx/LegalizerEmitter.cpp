@@ -229,7 +229,8 @@ Tensor Emitter::matmul(Tensor a, Tensor b, bool transposeRhs) {
     return {};
   dims->push_back(lhs[lhs.size() - 2]);
   dims->push_back(rhs[outer]);
-  return make<llm::MatmulOp>(*dims, a.elementType(), value(a), value(b), transposeRhs, IntegerAttr());
+  return make<llm::MatmulOp>(*dims, a.elementType(), value(a), value(b), transposeRhs,
+                             IntegerAttr());
 }
 
 Tensor Emitter::reduce(ReduceKind kind, Tensor x, ArrayRef<int64_t> axes, bool keepDims,

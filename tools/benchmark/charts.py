@@ -5,9 +5,12 @@
 import math
 from html import escape
 
+from report import shown
+
 WIDTH = 760
 ROW = 22
-LABEL = 190
+LABEL = 170
+NOTE = 300  # beside the longest bar
 INK, GRID, OURS, OTHERS = "#222", "#ddd", "#1b6ca8", "#9aa5b1"
 KERNEL_SHARE = 0.01  # kernels with less of the time are left out of the roofline
 
@@ -23,8 +26,9 @@ def text(x: float, y: float, value: str, anchor: str = "start", weight: str = "n
 
 def bars(results, title: str) -> str:
     """One group of bars per column that tells speed, ours in colour."""
-    body, y = [text(10, 22, title or "benchmark", weight="bold")], 44
-    for line in results.heading(title).split("\n"):
+    first, *rest = results.heading(title).split("\n")
+    body, y = [text(10, 22, first, weight="bold")], 40
+    for line in rest:
         body.append(text(10, y, line))
         y += 16
     speeds = ("decode_ms_per_token", "prefill_tokens_per_s", "latency_ms")
@@ -39,19 +43,19 @@ def bars(results, title: str) -> str:
         most = max(value for _, value in measured)
         for label, value in measured:
             y += ROW
-            length = (WIDTH - LABEL - 130) * value / most
+            length = (WIDTH - LABEL - NOTE) * value / most
             colour = OURS if label in results.bundles else OTHERS
             body.append(text(LABEL - 8, y, label, anchor="end"))
             body.append(f'<rect x="{LABEL}" y="{y - 12}" width="{length:.1f}" height="15" fill="{colour}"/>')
             speedup = results.speedup(label, column) if label in results.bundles else None
-            note = f"{value:.3g}" + (f"  x{speedup:.2f} of the best other" if speedup else "")
+            note = shown(value) + (f"  ({speedup:.2f} times as good as the best other)" if speedup else "")
             body.append(text(LABEL + length + 6, y, note))
         if column.metric.key == "decode_ms_per_token":
             for label in results.bundles:
                 bound = results.bound_ms(label)
                 if bound and column == [c for c in results.columns() if c.metric.key == column.metric.key][-1]:
                     y += ROW
-                    body.append(text(LABEL, y, f"memory's limit for {label}: {bound:.3g} ms"))
+                    body.append(text(LABEL, y, f"memory's limit for {label}: {shown(bound)} ms"))
     return document(WIDTH, y + 24, body)
 
 
